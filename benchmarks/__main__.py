@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks import chain, direct, dpp, plain, step
-from benchmarks.harness import arguments, heading, machine
+from benchmarks import chain, dpp, plain, step
+from benchmarks.harness import heading, machine, make_parser
 
-# Each prints rows for so many repeats.
+# Functions of a number of repeats, which print rows.
 TIMED: dict[str, Callable[[int], None]] = {"dpp": dpp.rows, "step": step.rows, "plain": plain.rows}
 COLUMNS = "benchmark", "case", "ours (ms)", "peer (ms)", "peer / ours", "range", "note"
 
 
 def main() -> None:
-    """Print what is asked for."""
-    parser = arguments(__doc__, repeats=3)
-    parser.add_argument("--only", choices=[*TIMED, "direct", "chain"], help="one table")
-    parser.add_argument("--tables", type=Path, metavar="DIR", help="of `direct`: where they are")
+    """Print the tables that the arguments name."""
+    parser = make_parser(__doc__, repeats=3)
+    parser.add_argument("--only", choices=[*TIMED, "chain"], help="one table")
     options = parser.parse_args()
     with threadpool_limits(limits=1):
         if options.only == "chain":
@@ -27,9 +25,6 @@ def main() -> None:
             return
         print(machine(), end="\n\n")
         heading(*COLUMNS)
-        if options.only == "direct":
-            direct.rows(options.repeats, options.tables)
-            return
         for name in [options.only] if options.only else TIMED:
             TIMED[name](options.repeats)
 

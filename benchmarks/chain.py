@@ -1,6 +1,6 @@
-"""How long the k-DPP chain of SparQ-GP-UCB should be: regret on the drifting bump by its length.
+"""Regret of SparQ-GP-UCB on the drifting bump by the length of its k-DPP chain.
 
-The last line says how long the chain that [S] Proposition 2 asks for takes in the last decision.
+The last line is the time of the chain of [S] Proposition 2 in the last decision.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from tvbandits.queries.plans import KDPP, Pool, QueryPlan
 from tvbandits.validation import Index
 
 HORIZON, LAST = 500, 100
-# For each of the k points of a set; without any it is the greedy set.
+# Lazy steps for each of the k points of a set; 0 is the greedy set.
 STEPS = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
 @dataclass(frozen=True)
 class Recorder(QueryPlan):
-    """An exact draw, which keeps the pool of the last decision."""
+    """A plan of exact draws that stores the pool of the last decision."""
 
     last: list[Pool] = field(default_factory=list)
     looks_at_posterior: ClassVar[bool] = False
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:
-        """Draw, and keep the pool."""
+        """Store the pool, and return an exact draw."""
         self.last[:] = [pool]
         return KDPP(sampler="exact").choose(pool, rng)
 
 
 def maker(plan: QueryPlan) -> Any:
-    """SparQ-GP-UCB with a query plan."""
+    """Return the maker of SparQ-GP-UCB with a query plan."""
 
     def make(setting: Setting) -> Bandit:
         assert setting.expert is not None
@@ -60,10 +60,10 @@ def table(repeats: int) -> None:
     makers["gp-ucb"] = policies.POLICIES["gp-ucb"].make
     for width in (2.0, "theory"):
         rows = compare(DriftingBump(horizon=HORIZON), makers, repeats, beta=width)
-        for name, mine in rows.groupby("policy", sort=False):
-            late = mine.loc[mine["t"] > HORIZON - LAST, "regret"]
-            ms = f"{1e3 * mine['seconds'].mean():.2f}"
-            line(HORIZON, width, name, f"{mine['regret'].mean():.3f}", f"{late.mean():.3f}", ms)
+        for name, run in rows.groupby("policy", sort=False):
+            late = run.loc[run["t"] > HORIZON - LAST, "regret"]
+            ms = f"{1e3 * run['seconds'].mean():.2f}"
+            line(HORIZON, width, name, f"{run['regret'].mean():.3f}", f"{late.mean():.3f}", ms)
     pool, rng = recorder.last[0], np.random.default_rng(0)
-    taken = seconds(lambda: KDPP(steps="theory").choose(pool, rng))
-    print(f"the chain of Proposition 2 on {len(pool)} points: {taken:.1f} s")
+    elapsed = seconds(lambda: KDPP(steps="theory").choose(pool, rng))
+    print(f"the chain of Proposition 2 on {len(pool)} points: {elapsed:.1f} s")

@@ -1,9 +1,9 @@
-"""Whether intervals hold: `python -m benchmarks.coverage [--seeds 3] [--unasked]`.
+"""Coverage of 95% intervals: `python -m benchmarks.coverage [--seeds 3] [--no-expert]`.
 
-On synthetic problems of finite candidates and on some networks `frugal_gp_ucb` (three answers a step) is
-played, or with `--unasked` `adaptive_gp_ucb`. Before every fourth step, from the twentieth on, it
+`frugal_gp_ucb` (three answers a step), or with `--no-expert` `adaptive_gp_ucb`, plays synthetic
+problems of finite candidates and some networks. In every fourth step, from the twentieth on, it
 predicts the *true value* at all candidates: for the present, before its reward, and two steps ahead.
-Printed is the share of 95% intervals that hold it, and in brackets the lowest of a seed.
+The table has the share of intervals that contain it, and in brackets the smallest share of a seed.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.harness import DATA, arguments, heading, line
+from benchmarks.harness import DATA, heading, line, make_parser
 from tvbandits import Bandit, policies
 from tvbandits.comparison.arguments import make_problem
-from tvbandits.domains.problem import noise_to_add, usual_noise
+from tvbandits.domains.problem import get_added_noise, get_mean_noise
 from tvbandits.validation import Array
 
 OZONE = DATA / "ozone" / "daily_44201_2021.zip"
@@ -36,53 +36,53 @@ PROBLEMS = {
 STEPS, FIRST, EVERY, AHEAD = 60, 20, 4, (0, 2)
 
 
-def made(problem: Any, seed: int, unasked: bool) -> Bandit:
-    """The policy that is played."""
-    noise = usual_noise(problem)
-    if unasked:
+def make_bandit(problem: Any, seed: int, has_expert: bool) -> Bandit:
+    """Return the policy for a problem."""
+    noise = get_mean_noise(problem)
+    if not has_expert:
         return policies.adaptive_gp_ucb(problem.domain, noise_variance=noise, seed=seed)
     return policies.frugal_gp_ucb(
         problem.domain, noise_variance=noise, expert=None, queries_per_step=3, seed=seed
     )
 
 
-def held(bandit: Bandit, problem: Any, seed: int, unasked: bool) -> Array:
-    """Share of intervals that hold, shape (len(AHEAD),)."""
+def coverage(bandit: Bandit, problem: Any, seed: int, has_expert: bool) -> Array:
+    """Return the share of intervals that contain the value, shape (len(AHEAD),)."""
     rng, X = np.random.default_rng([seed, 12]), problem.domain.X
-    root, found = math.sqrt(noise_to_add(problem)), []
+    deviation, shares = math.sqrt(get_added_noise(problem)), []
 
     def read(points: Array, t: float) -> Array:
-        return np.asarray(problem.value(points, t) + root * rng.standard_normal(len(points)))
+        return np.asarray(problem.value(points, t) + deviation * rng.standard_normal(len(points)))
 
     for step in range(1, STEPS + 1):
         t = float(step)
         point = bandit.ask(t)
         if step >= FIRST and step % EVERY == 0:
             forecasts = [bandit.predict(X, t + h) for h in AHEAD]
-            off = [problem.value(X, t + h) - f[0] for h, f in zip(AHEAD, forecasts, strict=True)]
-            within = 1.96 * np.array([deviation for _, deviation in forecasts])
-            found.append((np.abs(off) < within).mean(axis=1))
+            errors = [problem.value(X, t + h) - f[0] for h, f in zip(AHEAD, forecasts, strict=True)]
+            half_widths = 1.96 * np.array([forecast[1] for forecast in forecasts])
+            shares.append((np.abs(errors) < half_widths).mean(axis=1))
         bandit.tell(point, read(point, t), t)
-        if not unasked and len(asked := bandit.questions()):
-            bandit.answer(asked, read(asked, t))
-    return np.asarray(np.mean(found, axis=0))
+        if has_expert and len(points := bandit.questions()):
+            bandit.answer(points, read(points, t))
+    return np.asarray(np.mean(shares, axis=0))
 
 
 def main() -> None:
     """Print a row for each problem."""
-    parser = arguments(__doc__, seeds=3)
-    parser.add_argument("--unasked", action="store_true", help="a policy that asks nobody")
-    given = parser.parse_args()
+    parser = make_parser(__doc__, seeds=3)
+    parser.add_argument("--no-expert", action="store_true", help="a policy without an expert")
+    options = parser.parse_args()
     heading("problem", "the present", "two steps ahead")
     warnings.simplefilter("ignore")
     with threadpool_limits(1):
         for name, files in PROBLEMS.items():
             problem: Any = make_problem(name, files, STEPS + max(AHEAD))
             shares = []
-            for seed in range(given.seeds):
+            for seed in range(options.seeds):
                 real = problem.realise(seed) if hasattr(problem, "realise") else problem
-                bandit = made(real, seed, given.unasked)
-                shares.append(held(bandit, real, seed, given.unasked))
+                bandit = make_bandit(real, seed, not options.no_expert)
+                shares.append(coverage(bandit, real, seed, not options.no_expert))
             each = zip(np.mean(shares, axis=0), np.min(shares, axis=0), strict=True)
             line(name, *(f"{mean:.1%} ({lowest:.1%})" for mean, lowest in each))
 

@@ -1,10 +1,10 @@
-"""Rows of some eighty runs as digests, to show that a change of the code changes no behaviour.
+"""Digests of about eighty runs, to show that a change of the code changes no behaviour.
 
     python -m benchmarks.fingerprint before.json
     python -m benchmarks.fingerprint after.json --against before.json
 
 The runs cover every policy, posterior, query plan, problem and wrapper. Digests are of all columns but
-the time, to the last bit; they hold for one machine and one set of installed versions.
+the time, to the last bit; they are valid for one machine and one set of installed versions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from tvbandits.queries.plans import PLANS
 from tvbandits.validation import Array
 
 BUMP = "drifting-bump:candidates=101"
-# Of all rows, how many there are, and a sum that shows how far apart two runs are.
+# The digest of all rows, their number, and a sum that shows how much two runs differ.
 Digest = tuple[str, int, float]
 
 Case = tuple[str, Callable[[], Digest]]
@@ -45,8 +45,8 @@ LINE = Candidates(np.linspace(0, 1, 80)[:, None])
 SHORT, ROUGH = RBF(0.2), Matern([0.3, 0.4], nu=2.5)
 
 
-def of_rows(runs: Iterable[Run]) -> Digest:
-    """Of the rows of a comparison."""
+def digest_runs(runs: Iterable[Run]) -> Digest:
+    """Return the digest of the rows of a comparison."""
     digest, count, total = hashlib.sha256(), 0, 0.0
     for run in runs:
         for row in run.rows.to_dict("records"):
@@ -56,7 +56,7 @@ def of_rows(runs: Iterable[Run]) -> Digest:
     return digest.hexdigest()[:16], count, total
 
 
-def compared(
+def comparison(
     problem: str,
     policies: str | list[str],
     horizon: int = 60,
@@ -64,31 +64,31 @@ def compared(
     beta: float | str = 2.0,
     equal_information: bool = False,
 ) -> Callable[[], Digest]:
-    """A comparison of one seed."""
+    """Return the function that plays a comparison with one seed, and digests it."""
 
-    def go() -> Digest:
-        made = {problem: make_problem(problem, list(files), horizon)}
+    def play() -> Digest:
+        problems = {problem: make_problem(problem, list(files), horizon)}
         names = [policies] if isinstance(policies, str) else policies
         options: Any = {"beta": beta, "equal_information": equal_information}
-        return of_rows(iterate(Comparison(made, names, 1, horizon, **options)))
+        return digest_runs(iterate(Comparison(problems, names, 1, horizon, **options)))
 
-    return go
+    return play
 
 
 def truth(X: Array, t: float | Array) -> Array:
-    """A wave that drifts."""
+    """Return the values (n,) of a wave that drifts."""
     return np.asarray(np.sin(5 * X[:, 0] + 0.05 * t))
 
 
 def wave_expert(variance: float = 0.01) -> experts.CallableExpert:
-    """Knows it."""
+    """Return the expert that knows the wave."""
     return experts.CallableExpert(truth, variance)
 
 
 def loop(make: Callable[[], Bandit], steps: int = 40, late: bool = False) -> Callable[[], Digest]:
-    """Ask, tell, predict and recommend; at times a reward comes late."""
+    """Return the function that plays a bandit, if `late` with some late rewards, and digests the run."""
 
-    def go() -> Digest:
+    def play() -> Digest:
         bandit, rng = make(), np.random.default_rng(3)
         digest, total = hashlib.sha256(), 0.0
         line = np.linspace(0, 1, 5)[:, None]
@@ -102,7 +102,7 @@ def loop(make: Callable[[], Bandit], steps: int = 40, late: bool = False) -> Cal
             total += float(y.mean())
         return digest.hexdigest()[:16], steps, total
 
-    return go
+    return play
 
 
 SPARSE = ("gp", "r-gp", "sw-gp", "w-gp", "ui-gp", "sparq-gp", "et-gp")
@@ -122,7 +122,7 @@ LONG = ("w-gp-ucb", "sparq-gp-ucb", "bkb", "gp-ucb", "ui-gp-ucb:forgetting_rate=
 OZONE = [DATA / "ozone" / "daily_ozone_2008.csv"]
 TABLE = [DATA / "tables" / "abalone.csv"]
 WIND = [DATA / "networks" / f"ireland_wind_{kind}.csv" for kind in ("daily", "sites")]
-# Name, problem, policy, steps, and files where it is read from any.
+# Name, problem, policy, steps, and the files of the problem.
 ELSEWHERE: tuple[tuple[str, str, str, int, list[Path]], ...] = (
     ("gp-drift tv", "gp-drift", "adaptive-gp-ucb", 40, []),
     ("gp-drift frugal", "gp-drift", "frugal-gp-ucb", 30, []),
@@ -142,31 +142,31 @@ ELSEWHERE: tuple[tuple[str, str, str, int, list[Path]], ...] = (
 
 
 def comparisons() -> Iterator[Case]:
-    """Every policy and its options on the drifting bump, and some on other problems."""
+    """Yield the policies with their options on the drifting bump, and some on other problems."""
     for name in (*policies.POLICIES, *ON_BUMP):
-        yield f"bump {name}", compared(BUMP, name)
+        yield f"bump {name}", comparison(BUMP, name)
     for name in ("sparq-gp-ucb", "sw-gp-ucb"):
-        yield f"bump theory {name}", compared(BUMP, name, beta="theory")
+        yield f"bump theory {name}", comparison(BUMP, name, beta="theory")
     for plan in PLANS:
         yield (
             f"bump plan {plan}",
-            compared(BUMP, f"frugal-gp-ucb:queries_per_step=2,plan={plan}", 40),
+            comparison(BUMP, f"frugal-gp-ucb:queries_per_step=2,plan={plan}", 40),
         )
     for name in (*LONG, "tv-gp-ucb:forgetting_rate=0.03,posterior=nystrom"):
-        yield f"bump long {name}", compared(BUMP, name, 200)
-    yield "bump long frugal", compared(BUMP, "frugal-gp-ucb:queries_per_step=2", 130)
+        yield f"bump long {name}", comparison(BUMP, name, 200)
+    yield "bump long frugal", comparison(BUMP, "frugal-gp-ucb:queries_per_step=2", 130)
     names = ["sparq-gp-ucb", "sw-gp-ucb", "adaptive-gp-ucb", "thompson"]
-    yield "equal information", compared(BUMP, names, 40, equal_information=True)
+    yield "equal information", comparison(BUMP, names, 40, equal_information=True)
     for label, problem, policy, steps, files in ELSEWHERE:
         if all(map(Path.exists, files)):
-            yield label, compared(problem, policy, steps, files)
+            yield label, comparison(problem, policy, steps, files)
 
 
-def by_hand() -> Iterator[Case]:
-    """Boxes, late rewards and wrapped experts, through ask and tell."""
+def loops() -> Iterator[Case]:
+    """Yield cases of boxes, late rewards and experts in wrappers, by ask and tell."""
     p, sparse = policies, {**WIDTH, "posterior": Nystrom()}
     box, square, line = (BOX, SHORT), (SQUARE, ROUGH), (LINE, SHORT)
-    # Name, policy, its domain and kernel, its options, steps, and whether a reward comes late at times.
+    # Name, policy, its domain and kernel, its options, steps, and whether some rewards are late.
     runs: list[tuple[str, Any, tuple[Any, Any], dict[str, Any], int, bool]] = [
         ("box gp", p.gp_ucb, box, WIDTH, 40, False),
         ("box sw", p.sw_gp_ucb, square, {"window": 15, **WIDTH}, 25, False),
@@ -184,17 +184,17 @@ def by_hand() -> Iterator[Case]:
         make: Any = partial(Policy(policy).bandit, **values)
         yield name, loop(make, steps, late)
 
-    def asking(policy: Any, parts: Any, expert: Callable[[], Any], **more: Any) -> Any:
+    def with_expert(policy: Any, parts: Any, expert: Callable[[], Any], **more: Any) -> Any:
         options = {"kernel": parts[1], "noise_variance": 0.01, **WIDTH, **more}
         return lambda: policy(parts[0], expert=expert(), **options)
 
-    yield "box sparq", loop(asking(p.sparq_gp_ucb, box, wave_expert), 30)
-    frugal = asking(p.frugal_gp_ucb, (SQUARE, None), wave_expert, queries_per_step=2)
+    yield "box sparq", loop(with_expert(p.sparq_gp_ucb, box, wave_expert), 30)
+    frugal = with_expert(p.frugal_gp_ucb, (SQUARE, None), wave_expert, queries_per_step=2)
     yield "box frugal", loop(frugal, 20)
     levels = np.array([truth(LINE.X, t) for t in np.arange(60.0)])
     ids = [str(i) for i in range(len(LINE))]
     stations = experts.stations_at(LINE.X, ids, noise_variance=0.01)
-    wrapped: dict[str, Callable[[], Any]] = {
+    wrappers: dict[str, Callable[[], Any]] = {
         "budgeted": lambda: experts.Budgeted(wave_expert(), total=60),
         "retrying": lambda: experts.Retrying(wave_expert()),
         "calibrated": lambda: experts.Calibrated(wave_expert()),
@@ -202,31 +202,31 @@ def by_hand() -> Iterator[Case]:
             stations, experts.StubTransport(levels, ids, noise_variance=0.01, seed=3)
         ),
     }
-    for name, wrapped_expert in wrapped.items():
-        yield name, loop(asking(p.sparq_gp_ucb, line, wrapped_expert), 15)
+    for name, make_expert in wrappers.items():
+        yield name, loop(with_expert(p.sparq_gp_ucb, line, make_expert), 15)
 
 
 def main() -> None:
-    """Write the digests; with --against, name the runs that differ, and fail if there are any."""
+    """Write the digests; with --against, name the runs that differ, and fail if any does."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fingerprint")
     parser.add_argument("out", type=Path)
     parser.add_argument("--against", type=Path)
-    given = parser.parse_args()
-    found: dict[str, Digest] = {}
-    for name, go in chain(comparisons(), by_hand()):
+    options = parser.parse_args()
+    digests: dict[str, Digest] = {}
+    for name, play in chain(comparisons(), loops()):
         with threadpool_limits(1), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found[name] = go()
-        print(name, *found[name], flush=True)
-    given.out.write_text(json.dumps(found, indent=1))
-    if given.against is not None:
-        before = json.loads(given.against.read_text())
+            digests[name] = play()
+        print(name, *digests[name], flush=True)
+    options.out.write_text(json.dumps(digests, indent=1))
+    if options.against is not None:
+        before = json.loads(options.against.read_text())
         differing = [
             name
-            for name in sorted(before.keys() | found.keys())
-            if list(found.get(name, ())) != before.get(name)
+            for name in sorted(before.keys() | digests.keys())
+            if list(digests.get(name, ())) != before.get(name)
         ]
-        print(f"{len(found)} runs, {len(differing)} differ: {', '.join(differing) or 'none'}")
+        print(f"{len(digests)} runs, {len(differing)} differ: {', '.join(differing) or 'none'}")
         sys.exit(1 if differing else 0)
 
 

@@ -1,10 +1,10 @@
-"""What a history of a network is worth: regret with it and without it, beside a plain filter.
+"""Regret on networks with and without a history, against a plain filter.
 
     python -m benchmarks.history FOLDER [--only NAME ...]
 
-prints the table of the page about networks; FOLDER holds the files of ozone, wind, light, roads and
-temperature. Each network has a history that is read completely, and later steps that are played.
-`PlainFilter` is what a practitioner would write in forty lines; it knows the history, too.
+prints the table of the page about networks; FOLDER has the files of ozone, wind, light, roads and
+temperature. Each network has a complete history, and later steps that are played. `PlainFilter` is a
+filter of forty lines that also uses the history.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.harness import files_arguments, heading, line, some_of
+from benchmarks.harness import heading, line, make_files_parser, select_cases
 from benchmarks.networks import ozone_of, temperature, wind
 from tvbandits import Answers, Candidates, policies
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.datasets import TableProblem, sensor_field
-from tvbandits.gp.lookahead import EVERY, JointPosterior
-from tvbandits.queries.plans import questions
+from tvbandits.gp.lookahead import ALL_POINTS, JointPosterior
+from tvbandits.queries.plans import choose_questions
 from tvbandits.validation import Array, Index
 
 ANSWERS = 3
@@ -31,7 +31,7 @@ COLUMNS = (
     "network", "places", "best fixed", "adaptive, no history", "adaptive, history",
     "plain filter, 1 reading", "frugal, no history", "frugal, history", "plain filter, 3 answers",
 )  # fmt: skip
-# Width and factors were chosen on these; the shrinkage was looked at on all, after a look at light.
+# The width and the time factors were chosen on these networks, the shrinkage with a look at all.
 DEVELOPMENT = "wind 1974-75", "Sweden", "roads", "Georgia", "Arizona", "Indiana"
 
 
@@ -42,7 +42,7 @@ class Network(NamedTuple):
     ----------
     points : array of shape (A, d)
     history, later : arrays of shape (T, A)
-        Readings before the first decision, and of the steps that are played.
+        Readings before the first decision, and those of the steps that are played.
     """
 
     points: Array
@@ -59,7 +59,7 @@ class Network(NamedTuple):
 
 
 def light(folder: str) -> Network:
-    """Light at 41 places of an office (CMU, 2005): 601 steps, and 192 of later days."""
+    """Return light at 41 places of an office (CMU, 2005): 601 steps, and 192 of later days."""
     train, test = (
         sensor_field(Path(folder) / f"light_{part}.csv", Path(folder) / "light_sites.csv")
         for part in ("train", "test")
@@ -68,28 +68,28 @@ def light(folder: str) -> Network:
 
 
 def roads(folder: str) -> Network:
-    """How congested 40 roads of Los Angeles are (METR-LA), in half-hours of a week."""
+    """Return the congestion of 40 roads of Los Angeles (METR-LA), in half-hours of a week."""
     files = (Path(folder) / f"roads_{part}.csv" for part in ("halfhourly", "sites"))
     return Network.of(sensor_field(*files))
 
 
 def ozone_network(folder: str, state: str) -> Network:
-    """Daily ozone of a state, May to September 2021, ppb."""
+    """Return daily ozone of a state, May to September 2021, ppb."""
     return Network.of(ozone_of(state, folder))
 
 
 def wind_network(folder: str, year: int) -> Network:
-    """Daily wind of Ireland, knots, in a year and in the next one."""
+    """Return daily wind of Ireland, knots, in a year and in the next one."""
     return Network.of(wind(folder, year), wind(folder, year + 1))
 
 
 def temperature_network(folder: str) -> Network:
-    """Daily temperature of 45 Swedish towns, October to December 2014, degrees Celsius."""
+    """Return daily temperature of 45 Swedish towns, October to December 2014, degrees Celsius."""
     return Network.of(temperature(folder))
 
 
 def networks(folder: str) -> dict[str, Callable[[], Network]]:
-    """Return the makers of the networks: those that a choice was made on, and the others."""
+    """Return the makers of the networks by name."""
     names = ("Georgia", "Arizona", "Indiana", "North Carolina", "Michigan", "Tennessee", "Illinois")
     states = {name: partial(ozone_network, folder, name) for name in names}
     years = (1974, 1965, 1972)
@@ -103,7 +103,7 @@ def networks(folder: str) -> dict[str, Callable[[], Network]]:
 
 
 class PlainFilter:
-    """Place means, principal components and place residuals as autoregressions, and slow levels.
+    """A filter of place means, principal components and residuals as autoregressions, and slow levels.
 
     Parameters
     ----------
@@ -118,8 +118,8 @@ class PlainFilter:
         k = min(components, A - 1)
         left, values, right = np.linalg.svd(above, full_matrices=False)
         scores, loadings = left[:, :k] * values[:k], right[:k].T
-        rest = above - scores @ loadings.T
-        series = np.concatenate([scores, rest], axis=1)
+        residuals = above - scores @ loadings.T
+        series = np.concatenate([scores, residuals], axis=1)
         squares = np.maximum((series[:-1] ** 2).sum(axis=0), 1e-12)
         rho = np.clip((series[1:] * series[:-1]).sum(axis=0) / squares, 0.0, 0.999)
         variance = above.var(axis=0)
@@ -131,11 +131,11 @@ class PlainFilter:
         self.noise = 1e-4 * float(above.var())
         self.state, self.covariance = np.zeros(len(self.decay)), self.prior.copy()
         for row in history[-min(T, 30) :]:
-            self.read(np.arange(A), row)
+            self.update(np.arange(A), row)
             self.step()
 
-    def read(self, rows: Index, values: Array) -> None:
-        """Learn readings of some places."""
+    def update(self, rows: Index, values: Array) -> None:
+        """Update the state with readings of some places."""
         H = self.observe[rows]
         S = H @ self.covariance @ H.T + self.noise * np.eye(len(rows))
         gain = np.linalg.solve(S, H @ self.covariance).T
@@ -143,18 +143,18 @@ class PlainFilter:
         self.covariance = self.covariance - gain @ H @ self.covariance
 
     def step(self) -> None:
-        """Go on to the next step."""
+        """Predict the state of the next step."""
         both = self.decay[:, None] * self.decay
         self.state = self.decay * self.state
         self.covariance = both * self.covariance + (1.0 - both) * self.prior
 
     @property
     def mean(self) -> Array:
-        """The means (A,) of this step."""
+        """Return the means (A,) of this step."""
         return np.asarray(self.mean_of_place + self.observe @ self.state)
 
     def joint_posterior(self) -> JointPosterior:
-        """Return the posterior of the next step, with what readings of this one would change."""
+        """Return the posterior of the next step, and how readings of this step would change it."""
         H, both = self.observe, self.decay[:, None] * self.decay
         now, cross = H @ self.covariance @ H.T, H @ (self.covariance * self.decay) @ H.T
         later = H @ (both * self.covariance + (1.0 - both) * self.prior) @ H.T
@@ -162,28 +162,28 @@ class PlainFilter:
         deviation = np.sqrt(np.maximum(np.diag(later), 0.0))
         return JointPosterior(
             mean, deviation, 2.0, self.noise,
-            lambda rows, others=EVERY: cross[np.asarray(rows)][:, others],
+            lambda rows, others=ALL_POINTS: cross[np.asarray(rows)][:, others],
             lambda rows, others: now[np.ix_(np.asarray(rows), np.asarray(others))],
         )  # fmt: skip
 
 
 def play_filter(network: Network, answers: int) -> float:
-    """Return the regret a step of playing the best mean, with answers as of the plan `next`."""
-    plain, regret, asked = PlainFilter(network.history), 0.0, 0
+    """Return the regret a step of the best mean, with answers chosen by the plan `next`."""
+    plain, regret, count = PlainFilter(network.history), 0.0, 0
     for values in network.later:
         row = int(plain.mean.argmax())
         regret += values.max() - values[row]
-        plain.read(np.array([row]), values[[row]])
+        plain.update(np.array([row]), values[[row]])
         if answers:
-            rows = questions(plain.joint_posterior(), answers, asked)
-            asked += len(rows)
-            plain.read(rows, values[rows])
+            rows = choose_questions(plain.joint_posterior(), answers, count)
+            count += len(rows)
+            plain.update(rows, values[rows])
         plain.step()
     return regret / len(network.later)
 
 
 class TableExpert:
-    """An expert that reads the table of later steps, from t = 1 on."""
+    """An expert that answers from the table of later steps, from t = 1 on."""
 
     def __init__(self, network: Network) -> None:
         self.domain, self.later = Candidates(network.points), network.later
@@ -214,9 +214,9 @@ def play(network: Network, answers: int, with_history: bool) -> float:
 
 
 def main() -> None:
-    options = files_arguments(__doc__).parse_args()
+    options = make_files_parser(__doc__).parse_args()
     heading(*COLUMNS)
-    for name, make in some_of(networks(options.folder), options.only).items():
+    for name, make in select_cases(networks(options.folder), options.only).items():
         network = make()
         later = network.later
         best_fixed = float((later.max(axis=1)[:, None] - later).mean(axis=0).min())

@@ -1,10 +1,10 @@
-"""Play under limits that drift, beside policies that know the limits and beside a simple peer.
+"""Regret and violations under limits that drift, against policies that know the limits and simple peers.
 
-`python -m benchmarks.limits [--judged] [--seeds 10] [--first-seed 0]` prints, for each problem and
-policy, the mean regret against the best point that satisfies the limit at its time, over all steps and
-over those after the first 20, the share of plays after them that violate the limit in truth, and, of
-all plays, by how much a violation does on average and at most, in the unit of the outcome. `--judged`
-plays two problems that almost nothing was chosen on.
+`python -m benchmarks.limits [--test] [--seeds 10] [--first-seed 0]` prints for each problem and policy
+the mean regret against the best point that satisfies the limit at its time, over all steps and over
+those after the first 20; the share of these plays that violate the limit in truth; and the mean and
+largest excess of a violation, in the unit of the outcome. `--test` plays two problems that almost no
+choice was made on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scipy.stats import norm
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from benchmarks.harness import arguments, heading, line
+from benchmarks.harness import heading, line, make_parser
 from tvbandits import Bandit, Candidates, Limit, LimitWarning, compare, policies
 from tvbandits.datasets import BumpAndWall, HeatPump, QuietNetwork
 from tvbandits.datasets.limited import LimitedProblem
@@ -33,7 +33,7 @@ from tvbandits.validation import Array
 
 @dataclass(frozen=True)
 class DiscAndBump(LimitedProblem):
-    """A bump that circles on a square, and a depth that is large enough on a disc that wanders."""
+    """A bump that circles on a square, with a limit on a depth that a moving disc satisfies."""
 
     horizon: int = 100
     noise_variance: float = 0.02
@@ -42,29 +42,29 @@ class DiscAndBump(LimitedProblem):
 
     @cached_property
     def domain(self) -> Candidates:
-        """12 x 12 points."""
+        """Return 12 x 12 points."""
         side = np.linspace(0.0, 6.0, 12)
         return Candidates(np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2))
 
     @property
     def safe(self) -> Array:
-        """The six deepest places at the start."""
+        """Return six deep points at the start."""
         return self.domain.X[np.argsort(-self.outcome_at(1))[:36:6]]
 
     @cached_property
     def phases(self) -> Array:
-        """Of the bump and of the disc."""
+        """Return the phases of the bump and of the disc."""
         return self.generator().uniform(0.0, 2 * np.pi, 2)
 
     def rewards_at(self, t: float) -> Array:
-        """The bump and a slope."""
+        """Return the rewards (n,) at a time: a bump and a slope."""
         turn = self.phases[0] + 0.05 * t
         centre = 3.0 + 2.2 * np.array([np.cos(turn), np.sin(turn)])
-        away = cdist(self.domain.X, centre[None])[:, 0]
-        return np.asarray(2.0 * np.exp(-(away**2) / 5.0) + 0.1 * self.domain.X[:, 1])
+        distance = cdist(self.domain.X, centre[None])[:, 0]
+        return np.asarray(2.0 * np.exp(-(distance**2) / 5.0) + 0.1 * self.domain.X[:, 1])
 
     def outcome_at(self, t: float) -> Array:
-        """The depth: that of a cone."""
+        """Return the depths (n,) at a time, those of a cone."""
         turn = self.phases[1] - 0.04 * t
         centre = 3.0 + 1.2 * np.array([np.sin(2.0 * turn), np.cos(turn)])
         return np.asarray(5.0 - cdist(self.domain.X, centre[None])[:, 0] * 1.2)
@@ -72,7 +72,7 @@ class DiscAndBump(LimitedProblem):
 
 @dataclass(frozen=True)
 class ShiftingNetwork(LimitedProblem):
-    """Stations whose rewards and loads are rough over the map; all loads rise and fall together, too."""
+    """Stations with rough rewards and loads over the map, and a part of the loads that all share."""
 
     horizon: int = 100
     noise_variance: float = 0.05
@@ -81,68 +81,68 @@ class ShiftingNetwork(LimitedProblem):
 
     @cached_property
     def domain(self) -> Candidates:
-        """40 stations at random."""
+        """Return 40 stations at random."""
         return Candidates(np.random.default_rng(40).random((40, 2)))
 
     @property
     def safe(self) -> Array:
-        """The six least loaded at the start."""
+        """Return the six stations of the lowest loads at the start."""
         return self.domain.X[np.argsort(self.paths[1][0])[:6]]
 
     @cached_property
     def paths(self) -> tuple[Array, Array]:
-        """Rewards and loads, shape (horizon, 40) each."""
+        """Return rewards and loads, shape (horizon, 40) each."""
         rng, X = self.generator(), self.domain.X
         root = square_root(np.exp(-cdist(X, X) / 0.4))
         static = rng.standard_normal((2, root.shape[1])) @ root.T
         walk = np.cumsum(0.08 * rng.standard_normal((2, self.horizon, root.shape[1])), axis=1)
-        together = 0.6 * np.sin(0.07 * np.arange(self.horizon) + rng.uniform(0.0, 2 * np.pi))
+        shared = 0.6 * np.sin(0.07 * np.arange(self.horizon) + rng.uniform(0.0, 2 * np.pi))
         rewards, loads = static[:, None] + walk @ root.T
-        return rewards, loads + together[:, None]
+        return rewards, loads + shared[:, None]
 
     def rewards_at(self, t: float) -> Array:
-        """A row of the path."""
+        """Return the rewards (n,) at a time."""
         return np.asarray(self.paths[0][int(t) - 1])
 
     def outcome_at(self, t: float) -> Array:
-        """A row of the other."""
+        """Return the loads (n,) at a time."""
         return np.asarray(self.paths[1][int(t) - 1])
 
 
 PROBLEMS: tuple[Any, ...] = (BumpAndWall(), HeatPump(), QuietNetwork())
 
-# Nothing was chosen on these, but for `far` of tvbandits/acquisition/constraints.py, on other seeds of
+# The only choice on these was that of `far` in tvbandits/acquisition/constraints.py, on other seeds of
 # the second.
-JUDGED: tuple[Any, ...] = (DiscAndBump(), ShiftingNetwork())
+TEST_PROBLEMS: tuple[Any, ...] = (DiscAndBump(), ShiftingNetwork())
 
-# Steps that are not counted as violations.
+# Steps whose violations are not counted.
 FIRST = 20
 
 
 @dataclass
-class Knowing:
-    """A policy that is shown where the limit holds."""
+class InformedBandit:
+    """A bandit that knows which points satisfy the limit."""
 
     bandit: Bandit
     problem: LimitedProblem
 
     def ask(self, t: float) -> Array:
-        """Among the points that satisfy it."""
+        """Return a point among those that satisfy the limit."""
         holds = self.problem.limit.holds(self.problem.outcome_at(t))
         return self.bandit.ask(t, available=holds)
 
     def tell(self, X: Array, y: Array, t: float) -> Any:
-        """Learn."""
+        """Report rewards."""
         return self.bandit.tell(X, y, t)
 
 
 @dataclass
-class Simple:
-    """The simple way: scikit-learn's regressor with time as an input, fitted every 10 steps.
+class SimplePeer:
+    """A regressor of scikit-learn with time as an input, fitted every 10 steps.
 
-    It plays the best upper bound of what satisfies the limit with 95%; or, where `improves`, constrained
-    expected improvement (Gardner et al. 2014): over the best mean now of what was played and probably
-    satisfies the limit, times the probability that the limit holds.
+    It plays the best upper bound among points that satisfy the limit with 95%. With `improves` it plays
+    the constrained expected improvement (Gardner et al. 2014), over the best present mean of points
+    that were played and satisfy the limit with 50%.
     """
 
     problem: Any
@@ -151,7 +151,7 @@ class Simple:
     models: list[GaussianProcessRegressor] = field(default_factory=list)
 
     def ask(self, t: float) -> Array:
-        """Where to play."""
+        """Return the next point."""
         X: Array = self.problem.domain.X
         start: Array = self.problem.safe
         if len(self.rows) < len(start):
@@ -167,19 +167,19 @@ class Simple:
         for model, y in zip(self.models, table.T[d + 1 :], strict=True):
             model.fit(table[:, : d + 1], y)
         now = np.column_stack([X, np.full(len(X), t)])
-        (m, s), (level, spread) = (model.predict(now, return_std=True) for model in self.models)
+        (m, s), (level, deviation) = (model.predict(now, return_std=True) for model in self.models)
         low, high = self.problem.limit.bounds
-        chance = norm.cdf((high - level) / spread) - norm.cdf((low - level) / spread)
+        chance = norm.cdf((high - level) / deviation) - norm.cdf((low - level) / deviation)
         if self.improves:
             rows = self.problem.domain.index(np.unique(table[:, :d], axis=0))
-            holds = rows[chance[rows] >= 0.5] if (chance[rows] >= 0.5).any() else rows
-            off = (m - m[holds].max()) / s
-            return X[[int((chance * s * (off * norm.cdf(off) + norm.pdf(off))).argmax())]]
-        known = chance >= 0.95 if (chance >= 0.95).any() else chance == chance.max()
-        return X[[int(np.where(known, m + 2 * s, -np.inf).argmax())]]
+            safe_rows = rows[chance[rows] >= 0.5] if (chance[rows] >= 0.5).any() else rows
+            u = (m - m[safe_rows].max()) / s
+            return X[[int((chance * s * (u * norm.cdf(u) + norm.pdf(u))).argmax())]]
+        is_safe = chance >= 0.95 if (chance >= 0.95).any() else chance == chance.max()
+        return X[[int(np.where(is_safe, m + 2 * s, -np.inf).argmax())]]
 
     def tell(self, X: Array, y: Array, t: float) -> None:
-        """Keep the reward and a reading of the outcome."""
+        """Store the reward and a reading of the outcome."""
         limit, rng = self.problem.limit, np.random.default_rng([self.problem.seed, int(t)])
         level = self.problem.outcomes(X, t)[limit.name][0]
         level += (limit.noise_variance or 0.0) ** 0.5 * rng.standard_normal()
@@ -192,8 +192,8 @@ def adaptive(setting: Setting) -> Bandit:
     )
 
 
-# Policies that are shown where the limit holds.
-KNOWING: dict[str, Callable[[Setting], Bandit]] = {
+# Policies that know which points satisfy the limit.
+INFORMED: dict[str, Callable[[Setting], Bandit]] = {
     "adaptive": adaptive,
     "tv": lambda setting: policies.tv_gp_ucb(
         **setting.parts, forgetting_rate=setting.forgetting_rate, seed=setting.seed
@@ -203,26 +203,26 @@ KNOWING: dict[str, Callable[[Setting], Bandit]] = {
 
 
 def makers(problem: Any) -> dict[str, Callable[[Setting], Any]]:
-    """The policies by name."""
+    """Return the makers of policies by name."""
 
     def each_play(setting: Setting) -> Bandit:
         limit, safe = replace(problem.limit, each=True), problem.realise(setting.seed).safe
         return adaptive(setting).with_options(limits=[limit], safe=safe)
 
-    def knowing(make: Callable[[Setting], Bandit], setting: Setting) -> Knowing:
-        return Knowing(make(setting), problem.realise(setting.seed))
+    def informed(make: Callable[[Setting], Bandit], setting: Setting) -> InformedBandit:
+        return InformedBandit(make(setting), problem.realise(setting.seed))
 
     return {
         "under the limit": adaptive,
         "under the limit, each play": each_play,
-        "simple peer": lambda setting: Simple(problem.realise(setting.seed)),
-        "constrained EI": lambda setting: Simple(problem.realise(setting.seed), improves=True),
-        **{f"{name}, knows": partial(knowing, make) for name, make in KNOWING.items()},
+        "simple peer": lambda setting: SimplePeer(problem.realise(setting.seed)),
+        "constrained EI": lambda setting: SimplePeer(problem.realise(setting.seed), improves=True),
+        **{f"{name}, knows": partial(informed, make) for name, make in INFORMED.items()},
     }
 
 
 def true_excess(problem: Any, rows: pd.DataFrame) -> Array:
-    """Return by how much each play of a table of rows violates the limit in truth, shape (n,)."""
+    """Return the true excess over the limit of each row of a table, shape (n,)."""
     excess = np.zeros(len(rows))
     coordinates = [f"x{i}" for i in range(problem.domain.dimension)]
     seeds, X, times = rows["seed"].to_numpy(), rows[coordinates].to_numpy(), rows["t"].to_numpy()
@@ -235,23 +235,23 @@ def true_excess(problem: Any, rows: pd.DataFrame) -> Array:
 
 
 def main() -> None:
-    """Play and print."""
-    parser = arguments(__doc__, seeds=10, first_seed=0)
-    parser.add_argument("--judged", action="store_true", help="the two on which least was chosen")
+    """Play, and print the table."""
+    parser = make_parser(__doc__, seeds=10, first_seed=0)
+    parser.add_argument("--test", action="store_true", help="problems that no choice was made on")
     options = parser.parse_args()
     warnings.simplefilter("ignore", LimitWarning)
     warnings.simplefilter("ignore", UserWarning)  # of scikit-learn's fits
     columns = "regret", f"after {FIRST}", "violations", "mean excess", "worst excess"
     heading("problem", "policy", *columns)
     seeds = range(options.first_seed, options.first_seed + options.seeds)
-    for problem in JUDGED if options.judged else PROBLEMS:
+    for problem in TEST_PROBLEMS if options.test else PROBLEMS:
         rows = compare(problem, makers(problem), seeds=seeds)
         rows["excess"] = true_excess(problem, rows)
-        for name, every in rows.groupby("policy", sort=False):
-            late, excess = every[every["t"] > FIRST], every["excess"]
-            means = (each.mean() for each in (every["regret"], late["regret"], late["violations"]))
-            beyond = excess[excess > 0].mean(), excess.max()
-            cells = [f"{each:.3f}" for each in means] + [f"{each:.3g}" for each in beyond]
+        for name, group in rows.groupby("policy", sort=False):
+            late, excess = group[group["t"] > FIRST], group["excess"]
+            means = (each.mean() for each in (group["regret"], late["regret"], late["violations"]))
+            excesses = excess[excess > 0].mean(), excess.max()
+            cells = [f"{each:.3f}" for each in means] + [f"{each:.3g}" for each in excesses]
             line(problem.name, name, *cells)
 
 

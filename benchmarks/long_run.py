@@ -1,12 +1,11 @@
-"""What a step costs late in a long run, beside peers as far as they get.
+"""Time and memory of a step late in a long run, against peers.
 
     python -m benchmarks.long_run [--steps 100000] [--minutes 10] [NAME ...]
 
 The bump of SparQ-GP-UCB wanders over 101 candidates of [-50, 50], which peers play as an interval. A
-step is an ask and a tell. Ours keep the latest 10,000 rewards. Printed are medians of milliseconds of
-processor time around steps 50, 100, 200, ...; and the megabytes that our process holds then, each policy
-in one of its own. A peer has `--minutes` of processor time, and none is played where `--python` is not
-there.
+step is an ask and a tell. Our policies keep the latest 10,000 rewards. The table has median
+milliseconds of processor time around steps 50, 100, 200, ..., and the megabytes of our process, a new
+one for each policy. A peer has `--minutes` of processor time; without `--python` no peer is played.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.harness import arguments, clock, heading, line
-from benchmarks.peers.__main__ import Served
+from benchmarks.harness import clock, heading, line, make_parser
+from benchmarks.peers.__main__ import PeerProcess
 from tvbandits import Bandit, policies
 from tvbandits.datasets import DriftingBump
 from tvbandits.experts import SimulatorExpert
@@ -44,75 +43,76 @@ OURS: dict[str, Callable[[], Bandit]] = {
     ),
 }
 PEERS = {"BoTorch, time as an input": "botorch-time", "Optuna's GPSampler": "optuna-gp"}
-# How many rewards ours keep, and how many steps to either side of one are looked at.
+# Number of rewards that our policies keep, and half of the number of steps of a median.
 HISTORY, HALF = 10_000, 25
 
 
 def rewards(x: Array, t: float) -> Array:
-    """The noisy reward of a point."""
+    """Return the noisy reward of a point."""
     return np.asarray(PROBLEM.value(x, t) + NOISE**0.5 * keyed_normal(0, 1, x, t))
 
 
-def around(
+def time_steps(
     step: Callable[[float], float], steps: int, seconds: float
 ) -> Iterator[tuple[int, float]]:
-    """Step 50, 100, 200, 500, ... and milliseconds around it, while `seconds` are left.
+    """Yield steps 50, 100, 200, 500, ... with milliseconds around each, until `seconds` have passed.
 
-    `step(t)` plays, and returns the seconds that it took.
+    `step(t)` plays a step, and returns its seconds.
     """
-    looked_at = [50, *(a * 10**b for b in range(2, 8) for a in (1, 2, 5) if a * 10**b <= steps)]
-    spent: list[float] = []
-    for t in range(1, looked_at[-1] + HALF + 1):
-        spent.append(step(float(t)))
-        if t - HALF in looked_at:
-            yield t - HALF, 1e3 * statistics.median(spent[-2 * HALF :])
-        seconds -= spent[-1]
+    marks = [50, *(a * 10**b for b in range(2, 8) for a in (1, 2, 5) if a * 10**b <= steps)]
+    times: list[float] = []
+    for t in range(1, marks[-1] + HALF + 1):
+        times.append(step(float(t)))
+        if t - HALF in marks:
+            yield t - HALF, 1e3 * statistics.median(times[-2 * HALF :])
+        seconds -= times[-1]
         if seconds < 0:
             return
 
 
 def megabytes() -> float:
-    """What this process holds in memory now."""
+    """Return the memory of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def ours(name: str, steps: int) -> None:
-    """Print the rows of one of ours."""
+    """Print the rows of one of our policies."""
     bandit = OURS[name]().with_options(max_history=HISTORY)
 
     def step(t: float) -> float:
-        begun = clock()
+        start = clock()
         x = bandit.ask(t)
-        asked, y = clock() - begun, rewards(x, t)
-        begun = clock()
+        ask_time, y = clock() - start, rewards(x, t)
+        start = clock()
         bandit.tell(x, y, t)
-        return asked + clock() - begun
+        return ask_time + clock() - start
 
     with threadpool_limits(1):
-        for t, spent in around(step, steps, math.inf):
-            line(name, f"{t:,}", f"{spent:.2f}", f"{megabytes():.0f}")
+        for t, ms in time_steps(step, steps, math.inf):
+            line(name, f"{t:,}", f"{ms:.2f}", f"{megabytes():.0f}")
 
 
 def peers(name: str, python: str, seconds: float) -> None:
-    """Print the rows of a peer, whose process tells what it worked."""
-    peer = Served(python, PEERS[name], [[-50.0, 50.0]], 1000, 0)
+    """Print the rows of a peer, whose process reports its own time."""
+    peer = PeerProcess(python, PEERS[name], [[-50.0, 50.0]], 1000, 0)
 
     def step(t: float) -> float:
-        asked = peer.call({"ask": t})
-        y = rewards(np.array([asked["x"]]), t)
-        return float(asked["worked"] + peer.call({"tell": [asked["x"], float(y[0]), t]})["worked"])
+        reply = peer.call({"ask": t})
+        y = rewards(np.array([reply["x"]]), t)
+        told = peer.call({"tell": [reply["x"], float(y[0]), t]})
+        return float(reply["seconds"] + told["seconds"])
 
     try:
-        for t, spent in around(step, 10**6, seconds):
-            line(name, f"{t:,}", f"{spent:.2f}", "")
+        for t, ms in time_steps(step, 10**6, seconds):
+            line(name, f"{t:,}", f"{ms:.2f}", "")
     finally:
         peer.close()
 
 
 def main() -> None:
-    """Play and print."""
-    parser = arguments(__doc__, steps=100_000, minutes=10.0)
+    """Play, and print the table."""
+    parser = make_parser(__doc__, steps=100_000, minutes=10.0)
     parser.add_argument("names", nargs="*", help=f"of {', '.join(OURS)}; all by default")
     parser.add_argument("--python", default=".venv-peers/bin/python", help="of the peers")
     options = parser.parse_args()

@@ -1,10 +1,10 @@
-"""An ensemble on networks of sensors: regret, coverage and time, beside players without a model.
+"""Regret and coverage of the ensemble on networks of sensors, against simple references.
 
     python -m benchmarks.networks FOLDER [--seeds 10] [--only NAME ...]
 
-prints the table of the page about the ensemble; FOLDER holds the files of ozone and wind. `wind`,
-`temperature` and `ozone_of` are problems for a board, `--problem benchmarks.networks:wind:year=1975`:
-their files are in the folder `data`, or another one.
+prints the table of the page about the ensemble; FOLDER has the files of ozone and wind. `wind`,
+`temperature` and `ozone_of` are also problems for a board, as `--problem
+benchmarks.networks:wind:year=1975`, with their files in the folder `data` or another one.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.harness import files_arguments, heading, line, some_of
+from benchmarks.harness import heading, line, make_files_parser, select_cases
 from tvbandits import compare
 from tvbandits.comparison.summary import summarise
 from tvbandits.datasets import TableProblem, ozone, sensor_field
-from tvbandits.domains.problem import noise_to_add
+from tvbandits.domains.problem import get_added_noise
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
-from tvbandits.queries.plans import questions
+from tvbandits.queries.plans import choose_questions
 
 STATES = (
     "Georgia", "North Carolina", "Michigan", "Wisconsin", "Missouri", "Oklahoma", "Tennessee",
@@ -37,7 +37,7 @@ COLUMNS = (
 
 
 def wind(folder: str = "data", year: int = 1975, last: int | None = None) -> TableProblem:
-    """Daily means of twelve stations of Ireland (Haslett & Raftery 1989), knots, to the year `last`."""
+    """Return daily wind at twelve stations of Ireland (Haslett & Raftery 1989), knots, up to `last`."""
     return sensor_field(
         Path(folder) / "ireland_wind_daily.csv",
         Path(folder) / "ireland_wind_sites.csv",
@@ -48,7 +48,7 @@ def wind(folder: str = "data", year: int = 1975, last: int | None = None) -> Tab
 
 
 def temperature(folder: str = "data") -> TableProblem:
-    """Daily means of 45 Swedish towns, October to December 2014, degrees Celsius."""
+    """Return daily temperature of 45 Swedish towns, October to December 2014, degrees Celsius."""
     return sensor_field(
         Path(folder) / "sweden_temperature_daily.csv",
         Path(folder) / "sweden_temperature_sites.csv",
@@ -57,42 +57,42 @@ def temperature(folder: str = "data") -> TableProblem:
 
 
 def ozone_of(state: str, folder: str = "data") -> TableProblem:
-    """Daily ozone of the stations of a state, May to September 2021, ppb."""
+    """Return daily ozone of the stations of a state, May to September 2021, ppb."""
     return ozone(
         Path(folder) / "daily_44201_2021.zip", state=state, start="2021-05-01", end="2021-09-30"
     )
 
 
 def play(problem: TableProblem, answers: int, seed: int) -> tuple[float, float]:
-    """Mean regret of playing the best mean, and the share of 95% intervals one step ahead that held.
+    """Return the regret of the best mean, and the coverage of 95% intervals one step ahead.
 
-    After each reward so many places are asked about, as the plan `next` does.
+    After each reward the ensemble gets a number of answers, at places that the plan `next` chooses.
     """
     rng = np.random.default_rng([seed, 7])
     assert problem.noise_variance is not None
-    noise = np.sqrt(noise_to_add(problem))
+    noise = np.sqrt(get_added_noise(problem))
     values, sites = problem.values, len(problem.points)
     ensemble = FilterEnsemble.of(problem.points, problem.noise_variance, both=True)
-    asked, row = 0, int(rng.integers(sites))
+    count, row = 0, int(rng.integers(sites))
     regret, covered = [], []
     for step, truth in enumerate(values):
         regret.append(truth.max() - truth[row])
         ensemble = ensemble.update([row], truth[[row]] + noise * rng.standard_normal(1), None, step)
         if answers:
-            rows = questions(ensemble.joint_posterior(step + 1.0), answers, asked)
-            asked += len(rows)
-            told = truth[rows] + noise * rng.standard_normal(len(rows))
-            ensemble = ensemble.update(rows, told, None, step)
+            rows = choose_questions(ensemble.joint_posterior(step + 1.0), answers, count)
+            count += len(rows)
+            readings = truth[rows] + noise * rng.standard_normal(len(rows))
+            ensemble = ensemble.update(rows, readings, None, step)
         forecast = ensemble.predict(step + 1.0)
         row = int(forecast.mean.argmax())
         if step + 1 < len(values):
-            off = np.abs(values[step + 1] - forecast.mean)
-            covered.append((off < 1.96 * forecast.deviation).mean())
+            error = np.abs(values[step + 1] - forecast.mean)
+            covered.append((error < 1.96 * forecast.deviation).mean())
     return float(np.mean(regret)), float(np.mean(covered))
 
 
 def networks(folder: str) -> dict[str, Callable[[], TableProblem]]:
-    """Makers of the networks of the page."""
+    """Return the makers of the networks by name."""
     whole_year = Path(folder) / "daily_44201_2021.zip"
     new_york = [Path(folder) / f"daily_ozone_{year}.csv" for year in (2008, 2009)]
     return {
@@ -106,28 +106,28 @@ def networks(folder: str) -> dict[str, Callable[[], TableProblem]]:
 
 
 def main() -> None:
-    given = files_arguments(__doc__, seeds=10).parse_args()
+    options = make_files_parser(__doc__, seeds=10).parse_args()
     heading(*COLUMNS)
-    for name, make in some_of(networks(given.folder), given.only).items():
+    for name, make in select_cases(networks(options.folder), options.only).items():
         problem = make()
-        known, places = problem.references(), len(problem.points)
-        played = summarise(compare([problem], POLICIES, given.seeds))
-        half = 1.96 / math.sqrt(given.seeds) * played["average_regret_sd"]
-        alone, frugal = (
-            f"{mean:.2f} ± {of_it:.2f}"
-            for mean, of_it in zip(played["average_regret"], half, strict=True)
+        references, places = problem.references(), len(problem.points)
+        summary = summarise(compare([problem], POLICIES, options.seeds))
+        half_widths = 1.96 / math.sqrt(options.seeds) * summary["average_regret_sd"]
+        adaptive, frugal = (
+            f"{mean:.2f} ± {half:.2f}"
+            for mean, half in zip(summary["average_regret"], half_widths, strict=True)
         )
-        asked = [play(problem, ANSWERS, seed) for seed in range(given.seeds)]
+        runs = [play(problem, ANSWERS, seed) for seed in range(options.seeds)]
         line(
             f"{name}, {len(problem.values)} days",
             places,
-            f"{known.best_fixed:.2f}",
-            f"{known.last_best:.2f}",
-            alone,
+            f"{references.best_fixed:.2f}",
+            f"{references.last_best:.2f}",
+            adaptive,
             frugal,
-            f"{np.mean([covered for _, covered in asked]):.3f}",
+            f"{np.mean([covered for _, covered in runs]):.3f}",
             f"{play(problem, places, 0)[0]:.2f}",
-            f"{known.all_read:.2f}",
+            f"{references.all_read:.2f}",
         )
 
 

@@ -1,10 +1,9 @@
 """Whole runs of four policies on the drifting bump, against their plain form.
 
-The plain form is as a paper's author would write it: at every step the kernel matrix of the
-observations in use is rebuilt, factored and solved for all candidates. Both sides have the same fixed
-prior mean and the width of the theory; the time is that of `ask` and `tell`. Ties are broken
-differently, so each goes its own way, and notes give both regrets. Rewards come one a step, at
-t = 1, 2, ...
+The plain form is as the author of a paper would write it: in every step it builds the kernel matrix of
+the observations in use, factors it, and solves for all candidates. Both sides have the same fixed prior
+mean and the width of the theory; the time is that of `ask` and `tell`. Ties are broken differently, so
+that the runs differ, and the notes have both regrets. Rewards come one a step, at t = 1, 2, ...
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import numpy as np
 from scipy.linalg import cho_solve, solve_triangular
 from sklearn.gaussian_process.kernels import RBF
 
-from benchmarks.harness import Pair, course, ratios
+from benchmarks.harness import Pair, play_course, print_ratios
 from tvbandits import Options, policies
 from tvbandits.acquisition.widths import Theory
 from tvbandits.comparison.setup import prepare
@@ -28,12 +27,12 @@ from tvbandits.validation import Array
 STEPS, MEAN, LENGTH = 500, 1.6, 3.5
 PROBLEM = DriftingBump(horizon=STEPS)
 
-# Times of rewards (n,) and of the last one, t -> effective noise variances for step t + 1.
+# A function of the times of rewards (n,) and of the last time t that returns noise variances for t + 1.
 Forgetting = Callable[[Array, int], Array]
 
 
 class PlainUCB:
-    """A UCB policy on finitely many points, with the face of a bandit.
+    """A UCB policy on candidates, with `ask` and `tell` as a bandit.
 
     Parameters
     ----------
@@ -41,9 +40,9 @@ class PlainUCB:
     length : float
         Length scale of an RBF kernel of variance 1.
     noise_variance, mean : float
-        Of a reward, and of the prior.
+        Noise variance of a reward, and prior mean.
     forgetting : callable, optional
-        By default every reward keeps the noise variance.
+        By default the noise variance does not depend on age.
     epsilon : float
         Rate of forgetting of the TV-GP-UCB kernel; 0 for none.
     """
@@ -62,17 +61,17 @@ class PlainUCB:
         self.X, self.y = np.empty((0, points.shape[1])), np.empty(0)
 
     def ask(self, t: float) -> Array:
-        """The candidate of the largest upper confidence bound, shape (1, d)."""
+        """Return the candidate of the largest upper confidence bound, shape (1, d)."""
         times = np.arange(1.0, len(self.y) + 1)
         variance = self.forgetting(times, len(times))
-        used = np.isfinite(variance)
-        X, y, times, variance = self.X[used], self.y[used], times[used], variance[used]
+        rows = np.isfinite(variance)
+        X, y, times, variance = self.X[rows], self.y[rows], times[rows], variance[rows]
         mean, deviation = np.full(len(self.points), self.mean), np.ones(len(self.points))
         log_det_ratio = 0.0
         if len(y):
-            lasts = (1 - self.epsilon) ** 0.5
-            K = self.kernel(X) * lasts ** np.abs(times[:, None] - times)
-            k = self.kernel(X, self.points) * (lasts ** (t - times))[:, None]
+            decay = (1 - self.epsilon) ** 0.5
+            K = self.kernel(X) * decay ** np.abs(times[:, None] - times)
+            k = self.kernel(X, self.points) * (decay ** (t - times))[:, None]
             L = np.linalg.cholesky(K + np.diag(variance))
             mean = self.mean + k.T @ cho_solve((L, True), y - self.mean)
             V = solve_triangular(L, k, lower=True)
@@ -81,21 +80,21 @@ class PlainUCB:
         best = int((mean + self.width(t, log_det_ratio) * deviation).argmax())
         return self.points[best : best + 1]
 
-    def width(self, t: float, log_det_ratio: float) -> float:  # noqa: ARG002 - one face
-        """SparQ-GP-UCB, Theorem 3.1, with delta = 0.05 and B = 1."""
+    def width(self, t: float, log_det_ratio: float) -> float:  # noqa: ARG002 - others use it
+        """Return the width of [S] Theorem 3.1 with delta = 0.05 and B = 1."""
         return math.sqrt(2 * math.log(2 / 0.05) + log_det_ratio) + 1.0
 
-    def tell(self, X: Array, y: Array, t: float) -> None:  # noqa: ARG002 - the face of a bandit
-        """Keep a reward."""
+    def tell(self, X: Array, y: Array, t: float) -> None:  # noqa: ARG002 - as of a bandit
+        """Add a reward."""
         self.X, self.y = np.vstack([self.X, X]), np.append(self.y, y)
 
 
-# Name, policy, its options, and forgetting and rate of its plain form.
+# Name, policy, its options, and the forgetting and the rate of its plain form.
 Contest = tuple[str, Any, dict[str, Any], Forgetting | None, float]
 
 
 def contests() -> list[Contest]:
-    """The four, with the parameters that their authors recommend."""
+    """Return the four policies, with the parameters that their authors recommend."""
     setting = prepare(PROBLEM.name, PROBLEM, 0, STEPS).setting_for(Theory(), None)
     window, discount = theory.window_length(*setting.budgets), theory.discount(*setting.budgets)
     epsilon, s2 = setting.forgetting_rate, PROBLEM.noise_variance
@@ -124,8 +123,13 @@ def rows(repeats: int) -> None:
             prior = Options(mean=MEAN)
             ours = policy(domain, **parts, options=prior, seed=seed, **options)
             plain = PlainUCB(domain.X, LENGTH, s2, MEAN, forgetting, epsilon)  # type: ignore[union-attr]
-            runs = [course(player, PROBLEM, seed, STEPS) for player in (ours, plain)]
+            runs = [play_course(player, PROBLEM, seed, STEPS) for player in (ours, plain)]
             pairs.append(Pair(*(float(run.seconds.sum()) for run in runs)))
             regrets.append([run.regret.mean() for run in runs])
-        mine, theirs = np.mean(regrets, axis=0)
-        ratios("plain", name, pairs, f"{STEPS} steps; regret {mine:.3f}, plain {theirs:.3f}")
+        our_regret, plain_regret = np.mean(regrets, axis=0)
+        print_ratios(
+            "plain",
+            name,
+            pairs,
+            f"{STEPS} steps; regret {our_regret:.3f}, plain {plain_regret:.3f}",
+        )

@@ -1,16 +1,16 @@
-"""The experiments of [BB] on tables: regret, simple regret and time of its policies.
+"""The experiments of [BB] on tables: regret, simple regret and time of policies.
 
     python -m benchmarks.regression --figure 1 --out DIR [--plays 1000] [--seeds 2] [--tables DIR]
 
-Figure 1 has two regression tables with the bandwidths of Table 1, and the times of Figure 2; 5 (Abalone)
-and 6 (California, which the paper calls Cadata) have one bandwidth for all, from 5 to 17.5. The paper
-does not say how inputs are scaled: Figure 1 has both, deviations of 1 as `tvbandits.datasets` has them,
-and [-1, 1]; 5 and 6 have the latter. Targets are scaled to [0, 1], rewards have noise of deviation 0.01.
-Figure 3 has the 12,416 cells of NAS-Bench-101 with made-up accuracies (`simulate_nas_bench`) and a
-bandwidth of 100, so that it says nothing about networks.
+Figure 1 has two regression tables with the bandwidths of Table 1, and the times of Figure 2; 5
+(Abalone) and 6 (California, Cadata in the paper) have one bandwidth for all policies, from 5 to 17.5.
+The paper does not state the scale of inputs: Figure 1 has both deviations of 1, as
+`tvbandits.datasets`, and [-1, 1]; Figures 5 and 6 have the latter. Targets are scaled to [0, 1], and
+the noise has the deviation 0.01. Figure 3 has the 12,416 cells of NAS-Bench-101 with simulated
+accuracies (`simulate_nas_bench`) and a bandwidth of 100, so that it says nothing about networks.
 Everywhere lambda = noise variance, prior mean 0, F = 1, delta = 1/T, q = 2, C = 2. Each policy has the
-width of its theorem, Thompson sampling a tenth of BBKB's (appendix D.1), unless its name says another
-one; 2 is the width that the package plays by default. The paper plays 10,000 times, in ten repetitions.
+width of its theorem, Thompson sampling a tenth of BBKB's (appendix D.1), unless its name states another
+one; 2 is the default of the package. The paper has 10,000 plays and ten repetitions.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from PIL import Image
 from sklearn.gaussian_process.kernels import RBF
 from threadpoolctl import threadpool_limits
 
-from benchmarks.harness import DATA, arguments, cell, clock, heading, line
+from benchmarks.harness import DATA, cell, clock, heading, line, make_parser
 from tvbandits import Options, policies
 from tvbandits.acquisition.widths import BBKBWidth, BKBWidth, Theory, ThompsonWidth
 from tvbandits.datasets import TableProblem, abalone, california, nas_bench, simulate_nas_bench
-from tvbandits.domains.problem import noise_to_add
+from tvbandits.domains.problem import get_added_noise
 from tvbandits.validation import Array
 
 TABLES = {
@@ -43,11 +43,11 @@ TABLES = {
 }
 ARCHITECTURES = "architectures"
 BANDWIDTHS = (5.0, 7.5, 10.0, 12.5, 15.0, 17.5)
-FIRST = 30  # curves begin there: before, they are noise
+FIRST = 30  # the first play of a curve, since earlier averages are mostly noise
 
 
-class Played(NamedTuple):
-    """Of every play its regret, the processor seconds until it was told, and the size of its batch."""
+class PlayedRun(NamedTuple):
+    """The regret of every play, the processor seconds until its reward, and the size of its batch."""
 
     regret: Array
     elapsed: Array
@@ -55,61 +55,61 @@ class Played(NamedTuple):
 
     @property
     def batches(self) -> int:
-        """How many batches there were."""
+        """Return the number of batches."""
         return round(float((1.0 / self.sizes).sum()))
 
     @property
     def seconds(self) -> float:
-        """Processor seconds of asking and telling."""
+        """Return the processor seconds of all steps."""
         return float(self.elapsed[-1])
 
 
 def table(name: str, directory: Path | None = None) -> TableProblem | None:
-    """The problem of that name, or None where its file is absent."""
+    """Return the problem with a name; None if its file does not exist."""
     if name == ARCHITECTURES:
         return nas_bench(simulate_nas_bench(architectures=12_416))
     make, file = TABLES[name]
     path = (directory or DATA / "tables") / file
     if not path.is_file():
-        print(f"{name}: skipped, its table is not there (--tables DIR)")
+        print(f"{name}: skipped, since {path} does not exist (--tables DIR)")
         return None
     return make(path)
 
 
-def play(player: Any, problem: TableProblem, horizon: int, seed: int) -> Played:
-    """Play `horizon` times; a batch that would go beyond it is cut."""
+def play(player: Any, problem: TableProblem, horizon: int, seed: int) -> PlayedRun:
+    """Return a run of `horizon` plays, which cuts the last batch."""
     rng = np.random.default_rng([seed, 0xB0])
     regret, elapsed, sizes = np.empty((3, horizon))
-    taken, done = 0.0, 0
-    while done < horizon:
-        begun = clock()
-        X = player.ask()[: horizon - done]
-        taken += clock() - begun
+    total, count = 0.0, 0
+    while count < horizon:
+        start = clock()
+        X = player.ask()[: horizon - count]
+        total += clock() - start
         truth = problem.value(X, 1.0)
-        y = truth + math.sqrt(noise_to_add(problem)) * rng.standard_normal(len(X))
-        begun = clock()
+        y = truth + math.sqrt(get_added_noise(problem)) * rng.standard_normal(len(X))
+        start = clock()
         player.tell(X, y)
-        taken += clock() - begun
-        batch = slice(done, done + len(X))
-        regret[batch], elapsed[batch] = problem.best(1.0) - truth, taken
+        total += clock() - start
+        batch = slice(count, count + len(X))
+        regret[batch], elapsed[batch] = problem.best(1.0) - truth, total
         sizes[batch] = len(X)
-        done += len(X)
-    return Played(regret, elapsed, sizes)
+        count += len(X)
+    return PlayedRun(regret, elapsed, sizes)
 
 
 def uniform_regret(problem: TableProblem) -> float:
-    """Mean regret of a uniform point."""
+    """Return the mean regret of a random point."""
     return problem.best(1.0) - float(problem.values.mean())
 
 
-# Makes a policy for a problem, a horizon and a seed.
+# A function that makes a policy for a problem, a horizon and a seed.
 Maker: TypeAlias = Callable[[TableProblem, int, int], Any]
 
 
-def modelled(
+def make_with_model(
     policy: Any, width: Any = None, bandwidth: float | None = None, **values: Any
 ) -> Maker:
-    """Return what makes a policy with prior mean 0, with the problem's bandwidth or another."""
+    """Return the maker of a policy with prior mean 0 and the bandwidth of the problem or another."""
 
     def make(problem: TableProblem, horizon: int, seed: int) -> Any:
         beta = {} if width is None else {"beta": width(delta=1 / horizon)}
@@ -121,13 +121,16 @@ def modelled(
     return make
 
 
-def free(policy: Any) -> Maker:
-    """Return what makes a policy without a model."""
+def make_without_model(policy: Any) -> Maker:
+    """Return the maker of a policy without a model."""
     return lambda problem, _, seed: policy(problem.domain, seed=seed)
 
 
 class Contestant(NamedTuple):
-    """Makes a policy for a bandwidth, or for the problem's; those of [BB] Table 1; how it is drawn."""
+    """A policy, its bandwidths in [BB] Table 1, and the style of its line.
+
+    `make` is a function of a bandwidth, or None for that of the problem.
+    """
 
     make: Callable[[float | None], Maker]
     abalone: float | None
@@ -137,32 +140,43 @@ class Contestant(NamedTuple):
     weight: float = 1.4
 
     def bandwidth(self, panel: Panel) -> float | None:
-        """That of the panel or of Table 1; none where the policy or the problem has its own."""
-        of_table = {"abalone": self.abalone, "california": self.california}
-        return panel.bandwidth or of_table.get(panel.table)
+        """Return the bandwidth of the panel or of Table 1; None for that of the problem."""
+        table_bandwidths = {"abalone": self.abalone, "california": self.california}
+        return panel.bandwidth or table_bandwidths.get(panel.table)
 
 
-bbkb, thompson = partial(modelled, policies.bbkb), partial(modelled, policies.thompson)
+bbkb, thompson = (
+    partial(make_with_model, policies.bbkb),
+    partial(make_with_model, policies.thompson),
+)
 CONTESTANTS = {
     "BBKB, global": Contestant(partial(bbkb, BBKBWidth), 17.5, 12.5, "-", "0.65", 4.0),
     "BBKB, local": Contestant(partial(bbkb, BBKBWidth, rule="local"), 17.5, 12.5, "--", "0.0"),
-    "BKB": Contestant(partial(modelled, policies.bkb, BKBWidth), 17.5, 12.5, ":", "0.0"),
-    "GP-UCB": Contestant(partial(modelled, policies.gp_ucb, Theory), 5.0, 12.5, "-", "0.45"),
-    "GP-BUCB": Contestant(partial(modelled, policies.gp_bucb, Theory), 12.5, 12.5, "--", "0.45"),
+    "BKB": Contestant(partial(make_with_model, policies.bkb, BKBWidth), 17.5, 12.5, ":", "0.0"),
+    "GP-UCB": Contestant(partial(make_with_model, policies.gp_ucb, Theory), 5.0, 12.5, "-", "0.45"),
+    "GP-BUCB": Contestant(
+        partial(make_with_model, policies.gp_bucb, Theory), 12.5, 12.5, "--", "0.45"
+    ),
     "Thompson, batch 30": Contestant(partial(thompson, ThompsonWidth), 10.0, 10.0, "-", "0.0"),
     "BBKB, width of Thompson": Contestant(
         partial(bbkb, ThompsonWidth), 17.5, 12.5, "-.", "0.0", 2.2
     ),
     "BBKB, width 2": Contestant(partial(bbkb, None, beta=2.0), None, None, "-.", "0.0", 2.2),
     "regularised evolution": Contestant(
-        lambda _: free(policies.evolution), None, None, (0, (1, 1)), "0.45", 2.2
+        lambda _: make_without_model(policies.evolution), None, None, (0, (1, 1)), "0.45", 2.2
     ),
     "epsilon-greedy": Contestant(
-        lambda _: free(policies.eps_greedy), None, None, (0, (6, 1, 1, 1, 1, 1)), "0.45"
+        lambda _: make_without_model(policies.eps_greedy),
+        None,
+        None,
+        (0, (6, 1, 1, 1, 1, 1)),
+        "0.45",
     ),
-    "uniform": Contestant(lambda _: free(policies.uniform), None, None, ":", "0.65", 2.2),
+    "uniform": Contestant(
+        lambda _: make_without_model(policies.uniform), None, None, ":", "0.65", 2.2
+    ),
 }
-# Who plays: models at the widths of their theorems, all on regression tables, and on architectures.
+# The policies with models, those on regression tables, and those on architectures.
 MODELS = tuple(CONTESTANTS)[:7]
 ON_TABLES = (*MODELS, "regularised evolution", "epsilon-greedy")
 ON_ARCHITECTURES = (
@@ -172,7 +186,7 @@ ON_ARCHITECTURES = (
 
 
 class Panel(NamedTuple):
-    """A table, who plays on it, whether inputs are in [-1, 1], and one bandwidth for all, if any."""
+    """A table, its policies, whether inputs are in [-1, 1], and one bandwidth for all, or None."""
 
     table: str
     players: Sequence[str] = ON_TABLES
@@ -181,7 +195,7 @@ class Panel(NamedTuple):
 
     @property
     def title(self) -> str:
-        """What it shows, in words."""
+        """Return the title of the panel."""
         if self.table == ARCHITECTURES:
             return "Architectures"
         inputs = "in [-1, 1]" if self.in_range else "of deviation 1"
@@ -190,11 +204,11 @@ class Panel(NamedTuple):
 
 
 def by_bandwidth(name: str) -> tuple[Panel, ...]:
-    """A panel for each bandwidth."""
+    """Return a panel for each bandwidth."""
     return tuple(Panel(name, MODELS, True, each) for each in BANDWIDTHS)
 
 
-# The panels of a figure, and how often each policy plays by default: in minutes, not in hours.
+# The panels of a figure, and the default number of plays, which takes minutes and not hours.
 FIGURES: dict[int, tuple[tuple[Panel, ...], int]] = {
     1: (tuple(Panel(name, in_range=each) for each in (False, True) for name in TABLES), 1000),
     3: ((Panel(ARCHITECTURES, ON_ARCHITECTURES),), 1000),
@@ -204,18 +218,18 @@ FIGURES: dict[int, tuple[tuple[Panel, ...], int]] = {
 
 
 def with_inputs_in_range(problem: TableProblem) -> TableProblem:
-    """The same problem with every input scaled to [-1, 1]."""
+    """Return the problem with every input scaled to [-1, 1]."""
     low, high = problem.points.min(axis=0), problem.points.max(axis=0)
     return replace(problem, points=2 * (problem.points - low) / (high - low) - 1)
 
 
 # The runs of a policy by its name.
-Runs: TypeAlias = Mapping[str, Sequence[Played]]
+Runs: TypeAlias = Mapping[str, Sequence[PlayedRun]]
 
 
 def contest(panel: Panel, problem: TableProblem, plays: int, seeds: int) -> Runs:
     """Print a row for each policy, and return its runs."""
-    runs: dict[str, list[Played]] = {}
+    runs: dict[str, list[PlayedRun]] = {}
     for name in panel.players:
         bandwidth, sizes = CONTESTANTS[name].bandwidth(panel), []
         make = CONTESTANTS[name].make(bandwidth)
@@ -229,13 +243,13 @@ def contest(panel: Panel, problem: TableProblem, plays: int, seeds: int) -> Runs
         batches = np.mean([run.batches for run in runs[name]])
         seconds = np.mean([run.seconds for run in runs[name]])
         points = "" if np.isnan(sizes).any() else f"{np.mean(sizes):.0f}"
-        rest = f"{simple:.4f}", f"{batches:.0f}", points, f"{seconds:.1f}"
-        line(panel.title, name, bandwidth or "", cell(ratio), *rest)
+        cells = f"{simple:.4f}", f"{batches:.0f}", points, f"{seconds:.1f}"
+        line(panel.title, name, bandwidth or "", cell(ratio), *cells)
     return runs
 
 
 def draw_regret(axes: Axes, problem: TableProblem, runs: Runs) -> None:
-    """Cumulative regret over that of uniform choice, means over seeds."""
+    """Draw the cumulative regret over that of random choice, averaged over seeds."""
     for name, each in runs.items():
         regret = np.array([run.regret for run in each])
         plays = np.arange(1, regret.shape[1] + 1)
@@ -249,23 +263,28 @@ def draw_regret(axes: Axes, problem: TableProblem, runs: Runs) -> None:
 
 
 def draw_time(axes: Axes, runs: Runs) -> None:
-    """Processor seconds of asking and telling, means over seeds."""
+    """Draw processor seconds by plays, averaged over seeds."""
     for name, each in runs.items():
         elapsed = np.array([run.elapsed for run in each]).mean(axis=0)
         axes.plot(np.arange(1, len(elapsed) + 1), elapsed, **style(name))
-    # Fixed limits: the times of another day leave the other panels where they are.
+    # Fixed limits, so that other times do not change the layout of the other panels.
     axes.set(yscale="log", xlabel="plays", ylabel="processor seconds", ylim=(1e-3, 100))
     axes.grid(which="major", color="0.93")
 
 
 def style(name: str) -> dict[str, Any]:
-    """Return how the line of a policy is drawn."""
-    one = CONTESTANTS[name]
-    return {"label": name, "linestyle": one.line, "color": one.grey, "linewidth": one.weight}
+    """Return the style of the line of a policy."""
+    policy = CONTESTANTS[name]
+    return {
+        "label": name,
+        "linestyle": policy.line,
+        "color": policy.grey,
+        "linewidth": policy.weight,
+    }
 
 
 def draw(results: Sequence[tuple[Panel, TableProblem, Runs]], path: Path) -> None:
-    """Regret on each panel; then times on each table, unless the bandwidth is what varies."""
+    """Draw regret on each panel, and times on each table unless panels differ by their bandwidth."""
     shared = results[0][0].bandwidth is not None
     columns = 3 if shared else 2
     timed = [] if shared else results[:columns]
@@ -273,19 +292,19 @@ def draw(results: Sequence[tuple[Panel, TableProblem, Runs]], path: Path) -> Non
     size = 4.6 * columns, 3.3 * rows + 0.9
     figure = Figure(figsize=size, layout="constrained")
     axes = figure.subplots(rows, columns).ravel()
-    for at, (panel, problem, runs) in zip(axes, results, strict=False):
-        draw_regret(at, problem, runs)
-        at.set_title(panel.title, fontsize=10)
-    for at, (panel, _, runs) in zip(axes[len(results) :], timed, strict=False):
-        draw_time(at, runs)
-        at.set_title(panel.title, fontsize=10)
+    for ax, (panel, problem, runs) in zip(axes, results, strict=False):
+        draw_regret(ax, problem, runs)
+        ax.set_title(panel.title, fontsize=10)
+    for ax, (panel, _, runs) in zip(axes[len(results) :], timed, strict=False):
+        draw_time(ax, runs)
+        ax.set_title(panel.title, fontsize=10)
     handles = axes[0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside lower center", ncols=3, frameon=False, handlelength=4)
     save_greys(figure, path)
 
 
 def save_greys(figure: Figure, path: Path) -> None:
-    """Save a figure that is all grey, in a fifth of the size."""
+    """Save a grey figure with 16 shades, which takes a fifth of the size."""
     figure.savefig(path, dpi=100)
     with Image.open(path) as picture:
         greys = picture.convert("L").quantize(16)
@@ -293,14 +312,14 @@ def save_greys(figure: Figure, path: Path) -> None:
 
 
 def main() -> None:
-    """Play, print the table, draw the figure."""
-    parser = arguments(__doc__, seeds=2, plays=0)
+    """Play, print the table, and draw the figure."""
+    parser = make_parser(__doc__, seeds=2, plays=0)
     parser.add_argument("--figure", type=int, choices=FIGURES, required=True, help="of [BB]")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for the picture")
     parser.add_argument("--tables", type=Path, metavar="DIR", help="where the tables are")
     options = parser.parse_args()
-    panels, usual = FIGURES[options.figure]
-    plays, results = options.plays or usual, []
+    panels, default_plays = FIGURES[options.figure]
+    plays, results = options.plays or default_plays, []
     titles = "policy", "bandwidth", "regret / uniform", "simple regret", "batches"
     heading("panel", *titles, "inducing points", "seconds")
     with threadpool_limits(limits=1):

@@ -1,15 +1,15 @@
-"""Variance starvation of sparse posteriors beside BKB ([B] figure 1).
+"""Variance starvation of sparse posteriors, and of BKB ([B] figure 1).
 
     python -m benchmarks.starvation DIR [--draws 10]
 
 Figure 1 of Calandriello et al. 2019 (after Wang et al. 2018): f is a draw of a Gaussian process on
 [0, 1], and 6, 63 and 215 evaluations lie uniformly in its left half. The paper's "bandwidth sigma^2 =
-100" is taken for k(x, x') = exp(-100 (x - x')^2 / 2), a length scale of 0.1; it gives no noise: here the
-variance is 0.01. `DIR/starvation.png` has one draw. The table has, over all draws, the variance of
-five posteriors over that of the exact one, and how much of f lies beyond mean ± 3 deviations:
+100" is read as k(x, x') = exp(-100 (x - x')^2 / 2), a length scale of 0.1. It states no noise; here the
+variance is 0.01. `DIR/starvation.png` shows one draw. The table has, over all draws, the ratio of the
+variances of five posteriors to the exact one, and the share of f beyond mean ± 3 deviations:
 
 - BKB: a dictionary by leverage scores with q = 2, drawn at every evaluation, and the variance of DTC;
-- the same with `keep=True`: points stay while they are at most twice as many as a fresh draw has;
+- the same with `keep=True`: points stay while they are at most twice as many as a new draw has;
 - DTC on a fixed dictionary, the first 6 evaluations;
 - SoR, the subset of regressors, on that fixed dictionary: the variance of the embedding alone;
 - SoR on the dictionary of BKB.
@@ -26,7 +26,7 @@ from matplotlib.figure import Figure
 from sklearn.gaussian_process.kernels import RBF
 from threadpoolctl import threadpool_limits
 
-from benchmarks.harness import arguments, heading, line
+from benchmarks.harness import heading, line, make_parser
 from tvbandits.gp.linalg import square_root
 from tvbandits.gp.posterior import Conditioning, Data
 from tvbandits.gp.sparse import Nystrom
@@ -34,13 +34,13 @@ from tvbandits.validation import Array
 
 KERNEL, NOISE, OVERSAMPLING = RBF(0.1), 0.01, 2.0
 EVALUATIONS = (6, 63, 215)
-PLACES = np.linspace(0.0, 1.0, 401)[:, None]
-LEFT = PLACES[:, 0] <= 0.5
+POINTS = np.linspace(0.0, 1.0, 401)[:, None]
+LEFT = POINTS[:, 0] <= 0.5
 STARVED = "SoR, fixed dictionary"
 
 
-class Belief(NamedTuple):
-    """Mean and variance at all places (401,), and the inducing points (m, 1)."""
+class Moments(NamedTuple):
+    """The mean and variance of a posterior at all points (401,), and its inducing points (m, 1)."""
 
     mean: Array
     variance: Array
@@ -48,7 +48,7 @@ class Belief(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """A function at all places, and noisy evaluations (215,) of it in their left half."""
+    """A function at all points, and noisy evaluations (215,) in their left half."""
 
     f: Array
     X: Array
@@ -56,58 +56,58 @@ class Draw(NamedTuple):
 
 
 def draw(seed: int) -> Draw:
-    """The function of a seed."""
+    """Return the function of a seed."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(0.0, 0.5, (EVALUATIONS[-1], 1))
-    root = square_root(np.asarray(KERNEL(np.concatenate([PLACES, X]))))
+    root = square_root(np.asarray(KERNEL(np.concatenate([POINTS, X]))))
     f = root @ rng.standard_normal(root.shape[1])
-    y = f[len(PLACES) :] + math.sqrt(NOISE) * rng.standard_normal(len(X))
-    return Draw(f[: len(PLACES)], X, y)
+    y = f[len(POINTS) :] + math.sqrt(NOISE) * rng.standard_normal(len(X))
+    return Draw(f[: len(POINTS)], X, y)
 
 
-def sketched(inducing: Array, X: Array, y: Array) -> tuple[Belief, Belief]:
-    """DTC and SoR on a dictionary ([B] equations 3 to 5): they differ in the variance."""
+def fit_sketch(inducing: Array, X: Array, y: Array) -> tuple[Moments, Moments]:
+    """Return DTC and SoR on a dictionary ([B] equations 3 to 5), which differ in the variance."""
     size = len(inducing)
     root = np.linalg.cholesky(np.asarray(KERNEL(inducing)) + 1e-12 * np.eye(size))
-    z, Z = (np.linalg.solve(root, np.asarray(KERNEL(inducing, each))) for each in (PLACES, X))
+    z, Z = (np.linalg.solve(root, np.asarray(KERNEL(inducing, each))) for each in (POINTS, X))
     V = np.eye(size) + Z @ Z.T / NOISE
     mean = z.T @ np.linalg.solve(V, Z @ y) / NOISE
-    embedded = np.einsum("ij,ij->j", z, np.linalg.solve(V, z))
-    beyond = np.maximum(1.0 - np.einsum("ij,ij->j", z, z), 0.0)
-    return Belief(mean, beyond + embedded, inducing), Belief(mean, embedded, inducing)
+    variance = np.einsum("ij,ij->j", z, np.linalg.solve(V, z))
+    residual = np.maximum(1.0 - np.einsum("ij,ij->j", z, z), 0.0)
+    return Moments(mean, residual + variance, inducing), Moments(mean, variance, inducing)
 
 
-def exact(X: Array, y: Array) -> Belief:
-    """The posterior of Gaussian process regression."""
+def fit_exact(X: Array, y: Array) -> Moments:
+    """Return the posterior of Gaussian process regression."""
     K = np.asarray(KERNEL(X)) + NOISE * np.eye(len(X))
-    across = np.asarray(KERNEL(X, PLACES))
-    weights = np.linalg.solve(K, across)
-    variance = 1.0 - np.einsum("ij,ij->j", across, weights)
-    return Belief(weights.T @ y, variance, X)
+    covariance = np.asarray(KERNEL(X, POINTS))
+    weights = np.linalg.solve(K, covariance)
+    variance = 1.0 - np.einsum("ij,ij->j", covariance, weights)
+    return Moments(weights.T @ y, variance, X)
 
 
-def bkb(X: Array, y: Array, seed: int, *, keep: bool = False) -> Belief:
-    """The package's sparse posterior, drawn at every evaluation: [B] Algorithm 1, or kept."""
+def fit_bkb(X: Array, y: Array, seed: int, *, keep: bool = False) -> Moments:
+    """Return the sparse posterior of the package with a draw at every evaluation, [B] Algorithm 1."""
     rule, rng, posterior = Nystrom(OVERSAMPLING, keep), np.random.default_rng(seed), None
     for count in range(1, len(X) + 1):
         data = Data(X[:count], y[:count, None], np.full(count, NOISE))
         posterior = rule.condition(Conditioning(KERNEL, data, previous=posterior, rng=rng))
-    means, variance = posterior.predict(PLACES)  # type: ignore[union-attr]
-    return Belief(means[:, 0], variance, posterior.dictionary.rows.Z)  # type: ignore[union-attr]
+    means, variance = posterior.predict(POINTS)  # type: ignore[union-attr]
+    return Moments(means[:, 0], variance, posterior.dictionary.rows.Z)  # type: ignore[union-attr]
 
 
-def beliefs(one: Draw, count: int, seed: int) -> dict[str, Belief]:
-    """All posteriors of the first evaluations."""
+def fit_all(one: Draw, count: int, seed: int) -> dict[str, Moments]:
+    """Return all posteriors given the first evaluations, by name."""
     X, y = one.X[:count], one.y[:count]
-    sampled = bkb(X, y, seed)
-    dtc, sor = sketched(one.X[: EVALUATIONS[0]], X, y)
+    dictionary = fit_bkb(X, y, seed)
+    dtc, sor = fit_sketch(one.X[: EVALUATIONS[0]], X, y)
     return {
-        "exact": exact(X, y),
-        "BKB": sampled,
-        "BKB, points kept": bkb(X, y, seed, keep=True),
+        "exact": fit_exact(X, y),
+        "BKB": dictionary,
+        "BKB, points kept": fit_bkb(X, y, seed, keep=True),
         "DTC, fixed dictionary": dtc,
         STARVED: sor,
-        "SoR, dictionary of BKB": sketched(sampled.inducing, X, y)[1],
+        "SoR, dictionary of BKB": fit_sketch(dictionary.inducing, X, y)[1],
     }
 
 
@@ -116,38 +116,42 @@ def table_of_variances(draws: int) -> None:
     columns = "inducing points", "half", "variance / exact", "of f beyond 3 deviations"
     heading("evaluations", "posterior", *columns)
     for count in EVALUATIONS:
-        every = [(one := draw(seed), beliefs(one, count, seed)) for seed in range(draws)]
-        for name in every[0][1]:
-            mine = [found[name] for _, found in every]
-            variance = np.array([each.variance for each in mine])
-            ratio = variance / [found["exact"].variance for _, found in every]
-            off = [np.abs(one.f - found[name].mean) for one, found in every]
-            beyond = np.array(off) > 3 * np.sqrt(variance)
-            size = f"{np.mean([len(each.inducing) for each in mine]):.1f}"
+        fits = [(one := draw(seed), fit_all(one, count, seed)) for seed in range(draws)]
+        for name in fits[0][1]:
+            posteriors = [by_name[name] for _, by_name in fits]
+            variance = np.array([each.variance for each in posteriors])
+            ratio = variance / [by_name["exact"].variance for _, by_name in fits]
+            errors = [np.abs(one.f - by_name[name].mean) for one, by_name in fits]
+            is_beyond = np.array(errors) > 3 * np.sqrt(variance)
+            size = f"{np.mean([len(each.inducing) for each in posteriors]):.1f}"
             for half, places in (("left", LEFT), ("right", ~LEFT)):
                 ends = f"{ratio[:, places].min():.2g} to {ratio[:, places].max():.3g}"
-                line(count, name, size, half, ends, f"{beyond[:, places].mean():.1%}")
+                line(count, name, size, half, ends, f"{is_beyond[:, places].mean():.1%}")
 
 
 def picture(path: Path, seed: int) -> None:
-    """BKB above, the subset of regressors on a fixed dictionary below."""
+    """Draw BKB above, and the subset of regressors on a fixed dictionary below."""
     figure = Figure(figsize=(10, 5.4), layout="constrained")
     rows = figure.subplots(2, len(EVALUATIONS), sharex=True, sharey=True)
-    one, x = draw(seed), PLACES[:, 0]
+    one, x = draw(seed), POINTS[:, 0]
     for column, count in enumerate(EVALUATIONS):
-        found = beliefs(one, count, seed)
+        posteriors = fit_all(one, count, seed)
         for axes, name in zip(rows[:, column], ("BKB", STARVED), strict=True):
-            belief = found[name]
-            half = 3 * np.sqrt(belief.variance)
+            posterior = posteriors[name]
+            half = 3 * np.sqrt(posterior.variance)
             axes.fill_between(
-                x, belief.mean - half, belief.mean + half, color="0.85", label="mean ± 3 deviations"
+                x,
+                posterior.mean - half,
+                posterior.mean + half,
+                color="0.85",
+                label="mean ± 3 deviations",
             )
             axes.plot(x, one.f, "k--", linewidth=1.0, label="f")
-            axes.plot(x, belief.mean, color="0.35", linewidth=2.0, label="mean")
+            axes.plot(x, posterior.mean, color="0.35", linewidth=2.0, label="mean")
             axes.plot(one.X[:count], one.y[:count], "k.", markersize=3, label="evaluations")
             axes.plot(
-                belief.inducing[:, 0],
-                np.full(len(belief.inducing), -4.6),
+                posterior.inducing[:, 0],
+                np.full(len(posterior.inducing), -4.6),
                 "k|",
                 markersize=9,
                 label="inducing points",
@@ -166,7 +170,7 @@ def picture(path: Path, seed: int) -> None:
 
 def main() -> None:
     """Draw the figure, and print the table."""
-    parser = arguments(__doc__, draws=10)
+    parser = make_parser(__doc__, draws=10)
     parser.add_argument("out", type=Path, metavar="DIR", help="for the figure")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)

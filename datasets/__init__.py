@@ -1,4 +1,4 @@
-"""Problems to compare policies on: made up, simulated, and read from files."""
+"""Problems to compare policies on: synthetic ones, simulations, and tables read from files."""
 
 from tvbandits.datasets.arms import (
     AutoregressiveArms,
@@ -7,8 +7,8 @@ from tvbandits.datasets.arms import (
     SwitchingArms,
     WearingArms,
 )
+from tvbandits.datasets.epa_ozone.benchmark import ozone
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
-from tvbandits.datasets.epa_ozone.problem import ozone
 from tvbandits.datasets.epa_ozone.simulated import ozone_network
 from tvbandits.datasets.fields import Field
 from tvbandits.datasets.finite import abalone, california, table

@@ -1,10 +1,10 @@
-"""Arms that switch, drift with a long memory, wear out with each play, or share days and nights.
+"""Bandits whose arms switch, drift with a long memory, wear out with each play, or have a daily cycle.
 
 References
 ----------
 K. Hong, Y. Li and A. Tewari. An optimization-based algorithm for non-stationary kernel bandits without
     prior knowledge. AISTATS 2023. (its experiment)
-online-ml/river, river/bandit/envs/candy_cane.py. (arms that lose at every pull)
+online-ml/river, river/bandit/envs/candy_cane.py. (arms whose rewards fall with every pull)
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from tvbandits.datasets.base import (
     CandidatesProblem,
     PathProblem,
     RandomProblem,
-    autoregressive,
     draw_paths,
+    make_autoregressive,
 )
 from tvbandits.datasets.cached import cached_property
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.problem import NamedProblem
 from tvbandits.domains.space import Arms
 from tvbandits.gp.linalg import cholesky, inverse, square_root
-from tvbandits.validation import Array, finite_number, flag, not_negative
+from tvbandits.validation import Array, as_bool, finite_number, nonnegative_number
 
 
 @dataclass(frozen=True)
 class SwitchingArms(PathProblem):
-    """The experiment of Hong, Li and Tewari (2023): arms on a sphere whose rewards switch at once.
+    """The experiment of Hong, Li and Tewari (2023): arms on a sphere whose rewards all switch together.
 
-    The rewards of `arms` uniform points of the unit sphere are draws of GP(0, RBF(0.2)), each scaled to
-    a largest size of 0.8 and read with noise of deviation 0.1. They switch twice, at 1500 and 5000 of
-    10,000 steps; a shorter horizon has them at the same shares. The dimension of their sphere is not
-    stated in what this was written from; here it is 3.
+    The rewards of `arms` uniform points on the unit sphere in three dimensions are draws of
+    GP(0, RBF(0.2)), scaled to a largest absolute value of 0.8; the noise has standard deviation 0.1.
+    The rewards switch twice, after steps 1500 and 5000 of 10,000, and at the same fractions of another
+    horizon. The dimension of the sphere is our choice.
 
     Parameters
     ----------
@@ -61,37 +61,39 @@ class SwitchingArms(PathProblem):
     noise_variance: float = 0.01
     name: str = "switching-arms"
     ranges: ClassVar = {"arms": (1, 10_000)}
-    kernel = RBF(0.2)  # of the rewards
+    kernel = RBF(0.2)  # the kernel of the draws
 
     @cached_property
     def domain(self) -> Candidates:
-        """Uniform points of the unit sphere."""
-        normal = self.rng(0x48).standard_normal((self.arms, 3))
+        """Return uniform points of the unit sphere, shape (arms, 3)."""
+        normal = self.make_rng(0x48).standard_normal((self.arms, 3))
         return Candidates(normal / np.sqrt((normal**2).sum(axis=1, keepdims=True)))
 
     @property
     def switches(self) -> tuple[int, ...]:
-        """The last steps of all pieces but the last."""
-        return tuple(round(share * self.horizon) for share in (0.15, 0.5))
+        """Return the steps after which the rewards switch."""
+        return tuple(round(fraction * self.horizon) for fraction in (0.15, 0.5))
 
     @cached_property
     def path(self) -> Array:
-        """Rewards between switches, shape (pieces, arms)."""
-        pieces = draw_paths(self.kernel(self.domain.X), len(self.switches) + 1, self.rng(0x49))
+        """Return the rewards of each piece between switches, shape (pieces, arms)."""
+        pieces = draw_paths(self.kernel(self.domain.X), len(self.switches) + 1, self.make_rng(0x49))
         return np.asarray(0.8 * pieces / np.abs(pieces).max(axis=1, keepdims=True))
 
-    def row(self, t: float) -> int:
-        """Return the number of the piece."""
-        step = super().row(t)
+    def row_at(self, t: float) -> int:
+        """Return the index of the piece at step `t`."""
+        step = super().row_at(t)
         return sum(step >= switch for switch in self.switches)
 
 
-def autoregression(order: int = 20, decay: float = 6.0, total: float = 0.97) -> tuple[Array, float]:
-    """Return coefficients (order,) with a sum, proportional to exp(-r / decay), and a variance.
+def autoregressive_coefficients(
+    order: int = 20, decay: float = 6.0, total: float = 0.97
+) -> tuple[Array, float]:
+    """Return the coefficients and the noise variance of an AR process with unit variance.
 
-    The variance of z_t = sum_r a_r z_{t-r} + e_t is that of e times the mean over frequencies of
-    |1 - sum_r a_r exp(-i w r)|^-2, an integral that a sum on 2^16 points has to rounding. The variance
-    that is returned is that of e for which that of z is 1.
+    The coefficients a_r, shape (order,), are proportional to exp(-r / decay) and sum to `total`. The
+    variance of z_t = sum_r a_r z_{t-r} + e_t is that of e times the mean over frequencies w of
+    |1 - sum_r a_r exp(-i w r)|^-2; a sum over 2^16 frequencies is exact to rounding.
     """
     weights = np.exp(-np.arange(1, order + 1) / decay)
     coefficients = total * weights / weights.sum()
@@ -101,11 +103,11 @@ def autoregression(order: int = 20, decay: float = 6.0, total: float = 0.97) -> 
 
 @dataclass(frozen=True)
 class AutoregressiveArms(PathProblem):
-    """Arms of a grid that drift with a memory of 20 steps, which no first-order model describes.
+    """Arms on a grid that drift with a memory of 20 steps, which no first-order model describes.
 
-    f(x, t) = m(x) + z(x, t); z is an AR(20) process in time with unit variance and correlation
-    C = (I + 5 L)^-1 over the grid, scaled to a unit diagonal, L the Laplacian of the grid's graph; the
-    means are a draw of N(0, C / 4). The noise has a deviation of 0.3.
+    f(x, t) = m(x) + z(x, t); z is an AR(20) process in time with unit variance. Its correlation over
+    the grid is C = (I + 5 L)^-1, scaled to a unit diagonal, where L is the Laplacian of the grid's
+    graph. The means m are a draw of N(0, C / 4). The noise has standard deviation 0.3.
 
     Parameters
     ----------
@@ -128,7 +130,7 @@ class AutoregressiveArms(PathProblem):
     noise_variance: float = 0.09
     name: str = "ar-arms"
     ranges: ClassVar = {"side": (1, 60)}
-    # Steps before the first one: the slowest mode forgets with a time of about 200.
+    # Steps that are simulated before the first: the slowest mode has a time constant of about 200.
     burn_in: ClassVar[int] = 3000
 
     def __post_init__(self) -> None:
@@ -137,12 +139,12 @@ class AutoregressiveArms(PathProblem):
 
     @cached_property
     def domain(self) -> Candidates:
-        """The grid on the unit square."""
+        """Return the grid on the unit square."""
         return Candidates.grid([(0.0, 1.0), (0.0, 1.0)], self.side)
 
     @cached_property
     def correlation(self) -> Array:
-        """C, shape (A, A); the last coordinate of the grid runs fastest."""
+        """Return C, shape (A, A), for a grid whose last coordinate varies fastest."""
         line = np.diag(np.ones(self.side - 1), 1)
         line = line + line.T
         adjacency = np.kron(line, np.eye(self.side)) + np.kron(np.eye(self.side), line)
@@ -153,11 +155,11 @@ class AutoregressiveArms(PathProblem):
 
     @cached_property
     def path(self) -> Array:
-        """Rewards of all steps and arms, shape (horizon, A)."""
+        """Return the rewards of all steps and arms, shape (horizon, A)."""
         root = square_root(self.correlation)
-        rng = self.rng(0xA2)
+        rng = self.make_rng(0xA2)
         means = 0.5 * root @ rng.standard_normal(root.shape[1])
-        coefficients, variance = autoregression()
+        coefficients, variance = autoregressive_coefficients()
         noise = rng.standard_normal((self.horizon + self.burn_in, root.shape[1])) @ root.T
         order = len(coefficients)
         z = np.zeros((order + len(noise), len(means)))
@@ -169,22 +171,22 @@ class AutoregressiveArms(PathProblem):
 
 @dataclass(frozen=True)
 class WearingArms(CandidatesProblem, RandomProblem):
-    """Arms that wear out: each play takes 3% of the reward of its arm.
+    """Arms that wear out: each play lowers the reward of its arm by 3%.
 
-    Rewards start uniform in [0, 1], and nothing but the player moves them. `best` is the
-    largest reward that is left to this player; to play that arm is optimal, since rewards only ever
-    fall. The original draws Bernoulli rewards with these chances; here a reward is the chance with
-    Gaussian noise. A comparison plays each run on a copy of its own (`begin`), and reports the plays to
-    it (`wear`).
+    Initial rewards are uniform on [0, 1], and change only by plays. `best` is the largest current reward
+    of this player; to play that arm is optimal, since rewards can only fall. The original has Bernoulli
+    rewards with these probabilities; here a reward is the probability plus Gaussian noise. In a
+    comparison, each run plays on its own copy (`begin`), which is changed by its plays (`wear`).
 
     Parameters
     ----------
     arms : int
-        Evenly spaced on [0, 1].
+        Number of arms, evenly spaced on [0, 1].
     loss : float
-        Share that a play takes, at least 0 and below 1.
+        Fraction of an arm's reward that a play takes away, at least 0 and below 1.
     length_scale : float
-        Of the field that neighbours share; 0: they are independent, as in the original.
+        Length scale of the correlation between initial rewards; 0: they are independent, as in the
+        original.
     horizon : int
     noise_variance : float
     seed : int
@@ -193,9 +195,9 @@ class WearingArms(CandidatesProblem, RandomProblem):
     --------
     >>> from tvbandits.datasets import WearingArms
     >>> arms = WearingArms(arms=10, horizon=50)
-    >>> game = arms.begin()  # what an arm gives falls with every play of it
-    >>> game.wear(arms.domain.X[:1])
-    >>> print(game.value(arms.domain.X[:1], 2) < arms.value(arms.domain.X[:1], 2))
+    >>> run = arms.begin()
+    >>> run.wear(arms.domain.X[:1])  # a play of the first arm
+    >>> print(run.value(arms.domain.X[:1], 2) < arms.value(arms.domain.X[:1], 2))
     [ True]
     """
 
@@ -210,55 +212,56 @@ class WearingArms(CandidatesProblem, RandomProblem):
     def __post_init__(self) -> None:
         super().__post_init__()
         finite_number("loss", self.loss, low=0.0, below=1.0)
-        not_negative("length_scale", self.length_scale)
+        nonnegative_number("length_scale", self.length_scale)
 
     @cached_property
     def domain(self) -> Candidates:
-        """The places of the arms."""
+        """Return the positions of the arms, shape (arms, 1)."""
         return Candidates(np.linspace(0.0, 1.0, self.arms)[:, None])
 
     @cached_property
     def rewards(self) -> Array:
-        """The rewards of the arms, shape (arms,)."""
-        rng = self.rng(0xCC)
+        """Return the current rewards of the arms, shape (arms,)."""
+        rng = self.make_rng(0xCC)
         if self.length_scale == 0:
             return rng.random(self.arms)
         root = square_root(RBF(self.length_scale)(self.domain.X))
         return np.asarray(ndtr(root @ rng.standard_normal(root.shape[1])))
 
     def begin(self) -> WearingArmsRun:
-        """Return a copy for one player."""
+        """Return a copy for one run."""
         return WearingArmsRun(**asdict(self))
 
     def rewards_at(self, t: float) -> Array:
-        """Return the rewards, which are the same at all times between two plays."""
-        self.row(t)
+        """Return the current rewards of the arms, shape (arms,); they do not depend on `t`."""
+        self.row_at(t)
         return self.rewards
 
 
 class WearingArmsRun(WearingArms):
-    """The arms of one player."""
+    """Arms of one run, which are changed by its plays."""
 
     def wear(self, X: Array) -> None:
-        """Let the rewards of arms (n, 1) fall, which were played one after the other."""
+        """Lower the rewards of arms (n, 1) in place, as plays do; an arm may occur more than once."""
         for row in self.domain.index(X):
             self.rewards[row] *= 1.0 - self.loss
 
 
 @dataclass(frozen=True)
 class BannersByDay(CandidatesProblem, RandomProblem):
-    """Banners over days and nights: a step is an hour, and all share a level that changes with it.
+    """Banners over days and nights: a step is an hour, and all banners have a common level.
 
-    Each banner's effect is a sum of one that stays and one that an Ornstein-Uhlenbeck process of 500
-    hours draws, both normal with a variance of 1/2. The level is a wave of 24 hours, from night to day
-    twice as large as the effects lie apart on average (largest less smallest), and a walk of the
-    weather, an Ornstein-Uhlenbeck process of 12 hours that deviates by a quarter of that.
+    The reward of a banner is its effect plus the common level. Its effect is a constant plus an
+    Ornstein-Uhlenbeck process with a time constant of 500 hours, each normal with variance 1/2. The
+    level is a wave with a period of 24 hours plus an Ornstein-Uhlenbeck process ("weather") with a time
+    constant of 12 hours. From trough to crest, the wave is twice the mean difference between the largest
+    and the smallest effect; the standard deviation of the weather is a quarter of that.
 
     Parameters
     ----------
     banners : int
     with_control : bool
-        Whether bandits compare with the first banner as their control.
+        Whether the first banner is the control that bandits compare with.
     horizon : int
     noise_variance : float
     seed : int
@@ -281,49 +284,49 @@ class BannersByDay(CandidatesProblem, RandomProblem):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        flag("with_control", self.with_control)
+        as_bool("with_control", self.with_control)
 
     @cached_property
     def domain(self) -> Arms:
-        """The banners by name."""
+        """Return the banners by name."""
         return Arms([f"banner {i + 1}" for i in range(self.banners)])
 
     @property
     def control(self) -> Array | None:
-        """The first banner."""
+        """Return the first banner, or None without a control."""
         return self.domain.X[0] if self.with_control else None
 
     @cached_property
-    def parts(self) -> tuple[Array, Array]:
-        """Effects (horizon, banners) and levels (horizon,)."""
-        rng = self.rng(0x4A)
-        fixed, *drifts = rng.standard_normal((self.horizon + 1, self.banners))
-        drift = autoregressive(np.array(drifts), math.exp(-1.0 / 500.0))
-        weather = autoregressive(rng.standard_normal(self.horizon), math.exp(-1.0 / 12.0))
-        effects = math.sqrt(0.5) * (fixed + drift)
+    def effects_and_levels(self) -> tuple[Array, Array]:
+        """Return the effects (horizon, banners) and the levels (horizon,)."""
+        rng = self.make_rng(0x4A)
+        constant, *noise = rng.standard_normal((self.horizon + 1, self.banners))
+        drift = make_autoregressive(np.array(noise), math.exp(-1.0 / 500.0))
+        weather = make_autoregressive(rng.standard_normal(self.horizon), math.exp(-1.0 / 12.0))
+        effects = math.sqrt(0.5) * (constant + drift)
         swing = 2.0 * np.ptp(effects, axis=1).mean()
         hours = np.arange(1, self.horizon + 1)
         return effects, swing * (0.5 * np.cos(2 * np.pi * (hours - 12) / 24) + 0.25 * weather)
 
     def rewards_at(self, t: float) -> Array:
-        """Return effects plus level."""
-        row = self.row(t)
-        effects, levels = self.parts
+        """Return the effects plus the level at step `t`, shape (banners,)."""
+        row = self.row_at(t)
+        effects, levels = self.effects_and_levels
         return np.asarray(effects[row] + levels[row])
 
 
 @dataclass(frozen=True)
 class Banners(CandidatesProblem, RandomProblem):
-    """Banners of which few visits convert: a reading is the share of the visits of a play that do.
+    """Banners with low conversion rates: a reading is the fraction of a play's visits that convert.
 
-    The logarithm of each banner's chance is a wave between 0.5% and 5%, with a period of 2,000 to 6,000
-    steps.
+    The logarithm of each banner's conversion rate is a sine, so that the rate is between 0.5% and 5%,
+    with a period of 2,000 to 6,000 steps.
 
     Parameters
     ----------
     banners : int
     trials : int
-        Visits a play.
+        Visits per play.
     horizon : int
     seed : int
 
@@ -343,39 +346,41 @@ class Banners(CandidatesProblem, RandomProblem):
 
     @property
     def noise_variance(self) -> float:
-        """Noise variance of a share of visits where 2% of them convert."""
+        """Return the variance of the fraction of visits that convert, at a conversion rate of 2%."""
         return 0.02 * 0.98 / self.trials
 
     @cached_property
     def domain(self) -> Arms:
-        """The banners by name."""
+        """Return the banners by name."""
         return Arms([f"banner {i + 1}" for i in range(self.banners)])
 
     @cached_property
     def waves(self) -> Array:
-        """Periods and phases, shape (2, banners)."""
-        rng = self.rng(0x4B)
+        """Return the periods (steps) and phases (radians) of the sines, shape (2, banners)."""
+        rng = self.make_rng(0x4B)
         return np.array(
             [rng.uniform(2000, 6000, self.banners), rng.uniform(0, 2 * np.pi, self.banners)]
         )
 
     def rewards_at(self, t: float) -> Array:
-        """Return the chances."""
+        """Return the conversion rates at step `t`, shape (banners,)."""
         period, phase = self.waves
-        angle = 2 * np.pi * self.row(t) / period + phase
+        angle = 2 * np.pi * self.row_at(t) / period + phase
         return np.asarray(0.005 * 10.0 ** (0.5 + 0.5 * np.sin(angle)))
 
 
 PROBLEMS = (
     NamedProblem(
-        "switching-arms", SwitchingArms, "arms on a sphere that switch at once (Hong 2023)"
+        "switching-arms", SwitchingArms, "arms on a sphere that all switch together (Hong 2023)"
     ),
     NamedProblem(
         "ar-arms", AutoregressiveArms, "a grid of arms that drift with a memory of 20 steps"
     ),
     NamedProblem("wearing-arms", WearingArms, "arms that wear out with each play"),
     NamedProblem(
-        "banners-by-day", BannersByDay, "banners over days and nights, in batches with a control"
+        "banners-by-day",
+        BannersByDay,
+        "banners over days and nights, with the first as the control",
     ),
     NamedProblem("banners", Banners, "banners that convert few visits, one visit at a time"),
 )

@@ -1,9 +1,9 @@
-"""`functools.cached_property`, as every type checker understands it."""
+"""A `cached_property` (that of `functools`) whose type every type checker accepts."""
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    # pyright does not compare the type of a cached value with that of a property of a protocol.
+    # pyright does not accept a cached property where a protocol declares a property.
     cached_property = property
 else:
     from functools import cached_property as cached_property

@@ -1,4 +1,4 @@
-"""A problem as a player meets it: noisy rewards, and all that a problem may have besides `Problem`."""
+"""An environment that plays a problem: it adds noise, and handles the optional members of problems."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from scipy.stats import binom
 
 from tvbandits.acquisition.limits import Limit
 from tvbandits.domains.moving import MoveCost
-from tvbandits.domains.problem import Problem, noise_at, noise_to_add_at, rewards_at
+from tvbandits.domains.problem import Problem, get_added_noise_at, get_noise_at, rewards_at
 from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.validation import Array, finite_number
 
 
 class Stream(IntEnum):
-    """Streams of noise: the same point at the same time has another noise in each.
+    """The streams of noise, which are independent at the same point and time.
 
-    `REPEAT` is the distance between the streams of a first and a second reading in one step.
+    `REPEAT` is added to the number of a stream for a second reading at the same point and step.
     """
 
     REWARD = 0x01
@@ -33,25 +33,26 @@ class Stream(IntEnum):
 
 @dataclass(frozen=True)
 class Environment:
-    """A problem with the members that only some problems have.
+    """A problem, with defaults for the members that only some problems have.
 
-    A problem may have each of the attributes below. One that is random has `realise(seed)`; one that its
-    player changes has `begin()`, which returns a copy for one run, and `wear(X)`, which is called with
-    every point that is played; one with limits has `outcomes(X, t)`, values (n,) by name.
+    A problem may have any of the attributes below. A random problem has `realise(seed)`. A problem whose
+    rewards depend on earlier plays has `begin()`, which returns a copy for one run, and `wear(X)`, which
+    is called with every point that is played. A problem with limits has `outcomes(X, t)`, which returns
+    values (n,) by name.
 
     Attributes
     ----------
     problem : Problem
     limits : sequence of Limit
     safe : array of shape (m, d)
-        Points where the limits are known to hold.
+        Points that satisfy the limits.
     control : array of shape (d,), optional
-        The point that others are compared with at the same time.
+        The point that the others are compared with at the same time.
     move_cost : number or callable, optional
-        As for a bandit.
+        The cost of moves, as for a bandit.
     trials : int, optional
-        With trials, the reward is a chance to succeed, and a reading is the share of the trials that
-        succeeded.
+        If given, the reward is a probability of success, and a reading is the fraction of so many
+        trials that succeeded.
     """
 
     problem: Problem
@@ -66,72 +67,62 @@ class Environment:
         """Return the environment of a problem."""
         names = ("limits", "safe", "control", "move_cost", "trials")
         return cls(
-            problem, **{each: getattr(problem, each) for each in names if hasattr(problem, each)}
+            problem, **{name: getattr(problem, name) for name in names if hasattr(problem, name)}
         )
 
     @property
-    def random(self) -> bool:
-        """Whether the problem has a realisation for each seed."""
+    def is_random(self) -> bool:
+        """Return whether the problem has a realisation for each seed."""
         return hasattr(self.problem, "realise")
 
-    @property
-    def wears(self) -> bool:
-        """Whether the problem is changed by what is played."""
-        return hasattr(self.problem, "wear")
-
     def realise(self, seed: int) -> Environment:
-        """Return the realisation of a seed; of a problem that is not random, the problem itself."""
+        """Return the environment of a seed's realisation; without realisations, this environment."""
         problem = self.problem
         return Environment.of(problem.realise(seed)) if hasattr(problem, "realise") else self
 
     def begin(self) -> Environment:
-        """Return the environment of one run: a copy where a player changes the problem."""
+        """Return the environment of one run, with a copy of the problem if plays change it."""
         problem = self.problem
         return Environment.of(problem.begin()) if hasattr(problem, "begin") else self
-
-    def wear(self, x: Array) -> None:
-        """Let the problem change as it does when the points (n, d) are played."""
-        if hasattr(self.problem, "wear"):
-            self.problem.wear(x)
 
     def play(
         self, x: Array, t: float, seed: int, stream: int = Stream.REWARD
     ) -> tuple[float, float]:
-        """Return the true reward of a point (1, d) at a time, and the reward with noise.
+        """Play a point (1, d) at a time; return its noise-free reward and the reward with noise.
 
-        The noise depends on (seed, stream, point, time) alone: see `tvbandits.experts.keyed_noise`. A
-        problem that its player changes is changed.
+        The noise depends only on (seed, stream, point, time): see `tvbandits.experts.keyed_noise`.
         """
         problem = self.problem
         reward = finite_number(f"the value of {problem.name}", rewards_at(problem, x, t)[0])
-        self.wear(x)
+        if hasattr(problem, "wear"):
+            problem.wear(x)
         noise = float(keyed_normal(seed, stream, x, t)[0])
         if self.trials is not None:
             return reward, float(binom.ppf(ndtr(noise), self.trials, reward)) / self.trials
-        return reward, reward + float(noise_to_add_at(problem, x)[0]) ** 0.5 * noise
+        return reward, reward + float(get_added_noise_at(problem, x)[0]) ** 0.5 * noise
 
     def stated_noise(self, X: Array) -> Array | None:
-        """Return the noise variances (n,) of readings, where each candidate has its own."""
-        each = self.problem.noise_variance
-        return None if each is None or np.ndim(each) == 0 else noise_at(self.problem, X)
+        """Return the noise variances (n,) at points (n, d); None unless each candidate has its own."""
+        variance = self.problem.noise_variance
+        return None if variance is None or np.ndim(variance) == 0 else get_noise_at(self.problem, X)
 
     def outcomes(self, X: Array, t: float) -> dict[str, Array]:
-        """Return the true values (n,) of each outcome that has a limit, by name."""
+        """Return the noise-free values (n,) of each outcome that has a limit, by name."""
         if not self.limits:
             return {}
         values = self.problem.outcomes(X, t)  # type: ignore[attr-defined]
         return {limit.name: np.asarray(values[limit.name]) for limit in self.limits}
 
     def read_outcomes(self, X: Array, times: Array, seed: int) -> tuple[dict[str, Array], Array]:
-        """Return readings (n,) of each outcome by name, and how many limits each point violates (n,).
+        """Return noisy readings (n,) of each outcome by name, and the number (n,) of violated limits.
 
-        The noise depends on what that of rewards does, and on the outcome.
+        The noise depends only on (seed, outcome, point, time).
         """
         readings, violations = {}, np.zeros(len(X))
         points = list(zip(X[:, None], times.tolist(), strict=True))
-        true = [self.outcomes(x, t) for x, t in points]
+        outcomes = [self.outcomes(x, t) for x, t in points]
         for k, limit in enumerate(self.limits):
-            values = np.array([each[limit.name][0] for each in true])
+            values = np.array([outcome[limit.name][0] for outcome in outcomes])
             noise = np.array([keyed_normal(seed, Stream.OUTCOME + k, x, t)[0] for x, t in points])
             violations += ~limit.holds(values)
             readings[limit.name] = values + (limit.noise_variance or 0.0) ** 0.5 * noise
@@ -139,6 +130,6 @@ class Environment:
 
 
 def true_regrets(best: Array, rewards: Array, violations: Array) -> Array:
-    """Return regrets (n,): what a violation earns is no gain."""
+    """Return regrets (n,), where a play that violates a limit has a regret of at least 0."""
     regret = best - rewards
     return np.where(violations == 0, regret, np.maximum(regret, 0.0))

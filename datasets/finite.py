@@ -1,9 +1,9 @@
-"""Finite tables of rewards as problems: a table of one's own, and the two fixed ones of BBKB.
+"""Problems with finitely many candidates from a file: your own table, and the two fixed ones of BBKB.
 
 No table comes with the package. Abalone and California housing are the experiments of Calandriello,
 Carratino, Lazaric, Valko and Rosasco (2020), "Near-linear time Gaussian process optimization with
-adaptive batching and resparsification"; each is read from a file, such as what scikit-learn's
-`fetch_openml("abalone", version=1)` and `fetch_california_housing` have as `frame`.
+adaptive batching and resparsification". Their files may be the `frame` of scikit-learn's
+`fetch_openml("abalone", version=1)` and `fetch_california_housing`, written as CSV or Parquet.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from tvbandits.datasets.tables.readings import (
 )
 from tvbandits.datasets.tables.spreadsheets import File, read_as_text
 from tvbandits.domains.problem import NamedProblem
-from tvbandits.io import naming
+from tvbandits.io import name_file_in_errors
 from tvbandits.validation import (
     Array,
+    as_bool,
+    check_optional,
+    check_text,
     file_path,
-    flag,
     noise_variance_number,
-    optional,
-    text,
     whole_number,
 )
 
@@ -44,30 +44,30 @@ def table(
     horizon: int | None = None,
     noise_variance: float | None = None,
 ) -> TableProblem:
-    r"""Read a table of rewards: the column `reward`, an optional column "t" or "time", and inputs.
+    r"""Read a problem from a table of rewards, inputs and perhaps times (a column "t" or "time").
 
-    Without times each row is a candidate with its reward, rows of equal inputs are one candidate with
-    their mean, and nothing moves. With times the rewards of every point at every time must be there,
-    once; times are taken in their order, as steps 1, 2, ...
+    Without times, rewards are constant: each row is a candidate with its reward, and rows with equal
+    inputs are one candidate with their mean reward. With times, every point needs one reward at every
+    time; the sorted times are the steps 1, 2, ...
 
     Parameters
     ----------
     file : path
-        CSV (packed or not) or Parquet, with a header.
+        A CSV file (compressed or not) or a Parquet file, with a header.
     reward : str
-        Name of the column of rewards, of which more is better.
+        Name of the column of rewards, which are maximized.
     scale_inputs : bool
-        Divide inputs by their deviation over the points.
+        Standardise each input over the points.
     horizon : int, optional
-        Steps of a run: 500, or as many as there are times.
+        Steps of a run. None: the number of times, or 500 if the table has none.
     noise_variance : float, optional
-        That of a reward; the variance of rows of equal inputs around their means, and 1e-4 of the
-        variance of all rewards where there are none.
+        Noise variance of a reward. None: the variance of the rewards of equal inputs around their mean,
+        or 1e-4 of the variance of all rewards if no inputs are equal.
 
     Raises
     ------
     ValueError
-        If the file cannot be read, a column is missing, or a cell is no number.
+        If the file cannot be read, a column is missing, or a cell is not a number.
 
     Examples
     --------
@@ -79,37 +79,42 @@ def table(
     3 0.9
     """
     path = file_path("file", file)
-    text("reward", reward)
-    flag("scale_inputs", scale_inputs)
-    optional(whole_number, "horizon", horizon)
-    optional(noise_variance_number, "noise_variance", noise_variance)
-    with naming(path):
+    check_text("reward", reward)
+    as_bool("scale_inputs", scale_inputs)
+    check_optional(whole_number, "horizon", horizon)
+    check_optional(noise_variance_number, "noise_variance", noise_variance)
+    with name_file_in_errors(path):
         frame = read_as_text(path)
         if reward not in frame.columns:
             raise ValueError(
-                f'reward must be a column; there is no "{reward}" in {", ".join(frame.columns)}'
+                f'reward must be the name of a column: there is no "{reward}" among '
+                f"{', '.join(frame.columns)}"
             )
         time = next((name for name in frame.columns if name.casefold() in ("t", "time")), None)
         inputs = [name for name in frame.columns if name not in (reward, time)]
         if not inputs or frame.empty:
-            raise ValueError("the table needs rows, and an input besides the reward")
-        if any(name.startswith("Unnamed: ") for name in inputs):  # as pandas calls it
-            raise ValueError("a column without a name, such as a frame's index, is no input")
+            raise ValueError("the table needs rows, and a column of inputs besides the reward")
+        if any(name.startswith("Unnamed: ") for name in inputs):  # pandas names such columns so
+            raise ValueError(
+                "the table has a column without a name, such as a frame's index: name or delete it"
+            )
         X = np.column_stack([finite_column(frame[name], name) for name in inputs])
         y = finite_column(frame[reward], reward)
-        points, means, which = merge_rows(X, y)
+        points, means, groups = merge_rows(X, y)
         if time is None:
             values, steps = means[None], 500 if horizon is None else horizon
-            noise = noise_within(y, means, which)
+            noise = variance_within_groups(y, means, groups)
             size = f"{len(y)} rows, {len(points)} different points"
         else:
             rows = pd.DataFrame(
-                {"point": which, "t": finite_column(frame[time], time), "reward": y}
+                {"point": groups, "t": finite_column(frame[time], time), "reward": y}
             )
-            values, steps = _by_time(rows, X, points), None
+            values, steps = _pivot_times(rows, X, points), None
             if horizon is not None and horizon > len(values):
-                raise ValueError(f"there are {len(values)} times, got horizon = {horizon}")
-            noise = _small_noise(values)
+                raise ValueError(
+                    f"horizon must be at most the {len(values)} times of the table, got {horizon}"
+                )
+            noise = _small_variance(values)
             size = f"{len(values)} times, {len(points)} points"
         return TableProblem(
             values=values[:horizon],
@@ -122,40 +127,50 @@ def table(
         )
 
 
-def _small_noise(y: Array) -> float:
+def _small_variance(y: Array) -> float:
     """Return 1e-4 of the variance of rewards."""
     return max(1e-4 * float(np.var(y)), 1e-12)
 
 
-def noise_within(y: Array, means: Array, which: NDArray[np.integer]) -> float:
-    """Return the variance of rows of equal inputs around their means; a small one without such rows."""
-    within = float(((y - means[which]) ** 2).sum())
-    # The rounding of equal rewards is no noise.
-    return within / (len(y) - len(means)) if within > 1e-24 * float(y @ y) else _small_noise(y)
+def variance_within_groups(y: Array, means: Array, groups: NDArray[np.integer]) -> float:
+    """Return the pooled variance of rewards (n,) around the means (m,) of their groups (n,).
+
+    If no group has different rewards, it is 1e-4 of the variance of all rewards.
+    """
+    squares = float(((y - means[groups]) ** 2).sum())
+    # The mean of equal rewards may differ from them by rounding, which is no noise.
+    if squares > 1e-24 * float(y @ y):
+        return squares / (len(y) - len(means))
+    return _small_variance(y)
 
 
-def _by_time(rows: pd.DataFrame, X: Array, points: Array) -> Array:
-    """Return rewards of every point at every time, shape (T, A), of rows with the inputs X (n, d)."""
-    again = rows.duplicated(["point", "t"]).to_numpy()
-    if again.any():
-        row = int(again.argmax())
-        raise ValueError(f"two rewards of {X[row].tolist()} at time {rows['t'][row]:g}")
+def _pivot_times(rows: pd.DataFrame, X: Array, points: Array) -> Array:
+    """Return the rewards of every point at every time, shape (T, A).
+
+    `X` (n, d) are the inputs of the rows, for messages.
+    """
+    repeated = rows.duplicated(["point", "t"]).to_numpy()
+    if repeated.any():
+        row = int(repeated.argmax())
+        raise ValueError(
+            f"the table has two rewards of {X[row].tolist()} at time {rows['t'][row]:g}: delete one"
+        )
     table = rows.pivot(index="t", columns="point", values="reward")
     missing = np.argwhere(table.isna())
     if len(missing):
-        when, point = missing[0]
+        step, point = missing[0]
         raise ValueError(
-            f"{len(missing)} rewards are missing: every point needs one at every time, such as "
-            f"{points[point].tolist()} at {table.index[when]:g}"
+            f"{len(missing)} rewards are missing, such as that of {points[point].tolist()} at time "
+            f"{table.index[step]:g}: every point needs one at every time"
         )
     return table.to_numpy()
 
 
-# Codes of the only input that is not a number; I is an infant.
+# Codes of the only input that is not a number; I stands for infant.
 SEX = {"m": 0.0, "f": 1.0, "i": 2.0}
 
 
-# The inputs, and the target last.
+# The columns of inputs; the last column is the target.
 ABALONE = Form(
     same_names("sex", "length", "diameter", "height", "whole_weight", "shucked_weight")
     | same_names("viscera_weight", "shell_weight")
@@ -168,57 +183,57 @@ CALIFORNIA = Form(
 
 
 def abalone(file: File) -> TableProblem:
-    """Find the abalone with the most rings among 4177, by 8 measurements.
+    """Find the abalone with the most rings among 4177, from 8 measurements of each.
 
-    Inputs are standardised to zero mean and unit deviation over the rows, rings scaled to [0, 1].
-    The paper does not say how it turns sex into a number: here M, F, I are 0, 1, 2, the order of the
-    table's own description. Rows with the same inputs are one candidate with their mean target.
+    Inputs are standardised to zero mean and unit deviation over the rows, rings are scaled to [0, 1].
+    The paper does not say how it codes sex; here M, F, I are 0, 1, 2, in the order of the table's
+    description. Rows with equal inputs are one candidate with their mean target.
 
     Parameters
     ----------
     file : path
         A CSV or Parquet file with a header: sex, length, diameter, height, whole_weight,
-        shucked_weight, viscera_weight, shell_weight, rings (case and punctuation are free).
+        shucked_weight, viscera_weight, shell_weight, rings (in any case and punctuation).
 
     Raises
     ------
     ValueError
-        If the file cannot be used (one line that names it and why).
+        If the file cannot be used; the one-line message names the file and the reason.
     """
-    return _problem("abalone", ABALONE, RBF(17.5), file)
+    return _read_regression_problem("abalone", ABALONE, RBF(17.5), file)
 
 
 def california(file: File) -> TableProblem:
-    """Find the dearest of 20,640 Californian blocks of houses ("cadata"), by 8 of its figures.
+    """Find the block with the highest house value among 20,640 in California, from 8 features.
 
-    Inputs are standardised to zero mean and unit deviation over the rows, the median house value
+    Inputs are standardised to zero mean and unit deviation over the rows, the median house value is
     scaled to [0, 1]. The inputs are those of scikit-learn's table: rooms, bedrooms and occupants are
-    means over households. Rows with the same inputs are one candidate with their mean target.
+    means over households. Rows with equal inputs are one candidate with their mean target.
 
     Parameters
     ----------
     file : path
         A CSV or Parquet file with a header: MedInc, HouseAge, AveRooms, AveBedrms, Population,
-        AveOccup, Latitude, Longitude, MedHouseVal (case and punctuation are free).
+        AveOccup, Latitude, Longitude, MedHouseVal (in any case and punctuation).
 
     Raises
     ------
     ValueError
-        If the file cannot be used (one line that names it and why).
+        If the file cannot be used; the one-line message names the file and the reason.
     """
-    return _problem("california", CALIFORNIA, RBF(12.5), file)
+    return _read_regression_problem("california", CALIFORNIA, RBF(12.5), file)
 
 
-def _problem(name: str, form: Form, kernel: RBF, file: File) -> TableProblem:
-    """Return the problem of a file with inputs and a target, which is scaled to [0, 1]."""
+def _read_regression_problem(name: str, form: Form, kernel: RBF, file: File) -> TableProblem:
+    """Return the problem of a file with inputs and a target; the target is scaled to [0, 1]."""
     path = file_path("file", file)
     *_, (heading, *_) = form.required.values()
-    with naming(path):
-        inputs, target = _columns(name, form, read_as_text(path))
+    with name_file_in_errors(path):
+        inputs, target = _split_columns(name, form, read_as_text(path))
         points, means, _ = merge_rows(standardise(inputs), target)
         low, high = float(means.min()), float(means.max())
         if low == high:
-            raise ValueError(f"{heading} is {low} in every row")
+            raise ValueError(f"{heading} is {low} in every row: there is nothing to find")
     return TableProblem(
         values=((means - low) / (high - low))[None],
         points=points,
@@ -228,23 +243,23 @@ def _problem(name: str, form: Form, kernel: RBF, file: File) -> TableProblem:
         kernel=kernel,
         steps=10_000,
         summary=(
-            f"{len(target)} rows, {len(target) - len(points)} of them merged into others with the "
-            f"same inputs; {heading} from {low:g} to {high:g}, scaled to [0, 1]"
+            f"{len(target)} rows, {len(target) - len(points)} of them merged into others with equal "
+            f"inputs; {heading} from {low:g} to {high:g}, scaled to [0, 1]"
         ),
     )
 
 
-def _columns(name: str, form: Form, raw: pd.DataFrame) -> tuple[Array, Array]:
-    """Return inputs (n, d) and target (n,), as numbers."""
+def _split_columns(name: str, form: Form, raw: pd.DataFrame) -> tuple[Array, Array]:
+    """Return the inputs (n, d) and the target (n,) of a table of texts, as numbers."""
     if missing := form.missing(raw.columns):
-        raise ValueError(f"not the {name} table: columns missing: {', '.join(missing)}")
+        raise ValueError(f"this is not the {name} table: columns missing: {', '.join(missing)}")
     if raw.empty:
         raise ValueError("the table has a header and no rows")
     names = form.match(raw.columns)
     if "sex" in names:
         texts = raw[names["sex"]].map(str).str.strip()
         raw = raw.assign(**{names["sex"]: encode(texts, SEX, "sex must be M, F or I")})
-    *inputs, target = (finite_column(raw[names[ours]], names[ours]) for ours in form.required)
+    *inputs, target = (finite_column(raw[names[key]], names[key]) for key in form.required)
     return np.column_stack(inputs), target
 
 

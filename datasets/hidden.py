@@ -1,4 +1,4 @@
-"""Rewards that stand still, with a narrow peak that a run may miss for good.
+"""Rewards that do not drift, with a narrow peak that a run may never find.
 
 [FB] = F. Berkenkamp, A. P. Schoellig and A. Krause. No-regret Bayesian optimization with unknown
 hyperparameters. JMLR 2019.
@@ -20,18 +20,18 @@ from tvbandits.validation import Array, as_points, as_time
 
 
 def normal_density(x: Array, mean: float, deviation: float) -> Array:
-    """Return the density of a normal law at numbers (n,), shape (n,)."""
+    """Return the density of a normal distribution at numbers (n,), shape (n,)."""
     z = (x - mean) / deviation
     return np.asarray(np.exp(-0.5 * z**2) / (deviation * np.sqrt(2.0 * np.pi)))
 
 
 @dataclass(frozen=True)
 class BerkenkampToy(IntervalProblem):
-    """The toy of [FB]: a slope that leads away from a higher peak.
+    """The toy problem of [FB]: a slope that leads away from a higher peak.
 
-    f(x, t) = 0.6 x + p(x) / 8 on [0, 1], where p is the density of a normal law with mean 0.2 and
-    deviation 0.08. The peak near 0.2 has 0.74, the end of the slope 0.6. The noise, of deviation 0.01,
-    is ours.
+    f(x, t) = 0.6 x + p(x) / 8 on [0, 1], where p is the density of a normal distribution with mean 0.2
+    and standard deviation 0.08. The reward is 0.74 at the peak near 0.2 and 0.6 at the end of the slope.
+    The noise, of standard deviation 0.01, is not in [FB].
 
     Parameters
     ----------
@@ -62,18 +62,18 @@ class BerkenkampToy(IntervalProblem):
         x = as_points(X, 1)[:, 0]
         return np.asarray(0.6 * x + normal_density(x, 0.2, 0.08) / 8.0)
 
-    def largest(self, t: float) -> float:
-        """Return the largest reward over the interval: that of the peak, on a grid of 1e-5."""
+    def largest_reward(self, t: float) -> float:
+        """Return the reward at the peak, from a grid with spacing 1e-5."""
         return float(self.value(np.linspace(0.15, 0.25, 10_001)[:, None], t).max())
 
 
 @dataclass(frozen=True)
 class NarrowBump(CandidatesProblem, Synthetic):
-    """A bump an eighth as wide as the broad low hill beside it, on a grid of the unit square.
+    """A bump an eighth as wide as the broad, low hill beside it, on a grid of the unit square.
 
     f(x, t) = exp(-|x - c|^2 / (2 l^2)) + 0.5 exp(-|x - h|^2 / (2 (8 l)^2)), with l = 0.025, the bump at
-    c = (0.7, 0.6) and the hill at h = (0.35, 0.4). On 21 points per axis the bump is at
-    one of the 441, lifts the four beside that by 0.14, and those beyond by less than 0.02.
+    c = (0.7, 0.6) and the hill at h = (0.35, 0.4). With 21 points per axis, the bump adds 1 at one of
+    the 441 points, 0.14 at its four neighbours, and less than 0.02 at all others.
 
     Parameters
     ----------
@@ -103,11 +103,11 @@ class NarrowBump(CandidatesProblem, Synthetic):
 
     @cached_property
     def domain(self) -> Candidates:
-        """The grid."""
+        """Return the grid on the unit square."""
         return Candidates.grid([(0.0, 1.0), (0.0, 1.0)], self.points_per_axis)
 
     def rewards_at(self, t: float) -> Array:
-        """Return the reward of all candidates, the same at any time."""
+        """Return the rewards of all candidates, shape (A,), the same at any time."""
         as_time(t)
         squares = cdist(self.domain.X, [self.bump, self.hill], "sqeuclidean")
         bump, hill = np.exp(-squares / (2 * np.array([self.width / 8, self.width]) ** 2)).T

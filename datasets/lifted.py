@@ -1,7 +1,7 @@
-"""Problems on boxes of several dimensions: a test function whose last coordinate is time.
+"""Problems on boxes of several dimensions: test functions whose last coordinate is time.
 
-The functions are those of global optimisation, to be minimized, in closed form (Surjanovic and Bingham,
-Virtual library of simulation experiments, 2013; docs/references.md), for points (n, d) at once.
+The functions are test functions of global optimisation, to be minimized (Surjanovic and Bingham, Virtual
+library of simulation experiments, 2013; docs/references.md). They map points (n, d) to values (n,).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tvbandits.datasets.cached import cached_property
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.problem import NamedProblem
-from tvbandits.validation import Array, choice, positive_number
+from tvbandits.validation import Array, check_choice, positive_number
 
 Formula = Callable[[Array], Array]
 
@@ -31,8 +31,8 @@ class Function(NamedTuple):
     """A function to be minimized on a cube.
 
     `formula` maps points (n, dimension) to values (n,), and every coordinate is within `bounds`.
-    `starts` are points (m, dimension - 1): whatever the last coordinate, a descent from one of the
-    lowest ends at the minimum over the others.
+    `starts` are points (m, dimension - 1). For any last coordinate, a descent from one of the starts
+    with the lowest values ends at the minimum over the other coordinates.
     """
 
     formula: Formula
@@ -41,7 +41,7 @@ class Function(NamedTuple):
     dimension: int
 
 
-# --- of any dimension --------------------------------------------------------------------------------
+# --- functions of any dimension ----------------------------------------------------------------------
 
 
 def ackley(Z: Array) -> Array:
@@ -52,28 +52,30 @@ def ackley(Z: Array) -> Array:
 
 
 def griewank(Z: Array) -> Array:
-    """Return the sum of z^2 / 4000, less the product of cos(z_i / sqrt i), plus 1."""
+    """Return sum z^2 / 4000 - prod cos(z_i / sqrt i) + 1."""
     roots = np.sqrt(np.arange(1.0, Z.shape[1] + 1))
     return np.asarray((Z**2).sum(axis=1) / 4000 - np.cos(Z / roots).prod(axis=1) + 1)
 
 
 def schwefel(Z: Array) -> Array:
-    """Return 418.9829 d less the sum of z sin sqrt abs z."""
+    """Return 418.9829 d - sum z sin sqrt abs z."""
     return np.asarray(418.9828872724339 * Z.shape[1] - (Z * np.sin(np.sqrt(np.abs(Z)))).sum(axis=1))
 
 
-# --- of a fixed dimension ----------------------------------------------------------------------------
+# --- functions of a fixed dimension ------------------------------------------------------------------
 
 
 def eggholder(Z: Array) -> Array:
     """Return -(y + 47) sin sqrt abs(x/2 + y + 47) - x sin sqrt abs(x - y - 47)."""
     x, y = Z.T
-    first = (y + 47) * np.sin(np.sqrt(np.abs(x / 2 + y + 47)))
-    return np.asarray(-first - x * np.sin(np.sqrt(np.abs(x - y - 47))))
+    return np.asarray(
+        -(y + 47) * np.sin(np.sqrt(np.abs(x / 2 + y + 47)))
+        - x * np.sin(np.sqrt(np.abs(x - y - 47)))
+    )
 
 
 def powell(Z: Array) -> Array:
-    """Return (a + 10 b)^2 + 5 (c - d)^2 + (b - 2 c)^4 + 10 (a - d)^4, convex."""
+    """Return (a + 10 b)^2 + 5 (c - d)^2 + (b - 2 c)^4 + 10 (a - d)^4, which is convex."""
     a, b, c, d = Z.T
     return np.asarray((a + 10 * b) ** 2 + 5 * (c - d) ** 2 + (b - 2 * c) ** 4 + 10 * (a - d) ** 4)
 
@@ -85,9 +87,9 @@ SHEKEL_WIDTHS = np.array([1, 2, 2, 4, 4, 6, 3, 7, 5, 5]) / 10
 
 
 def shekel(Z: Array) -> Array:
-    """Return ten dips -1 / (|z - centre|^2 + width)."""
-    apart = ((Z[:, None] - SHEKEL_CENTRES) ** 2).sum(axis=2)
-    return np.asarray(-(1 / (apart + SHEKEL_WIDTHS)).sum(axis=1))
+    """Return the sum of ten dips -1 / (|z - centre|^2 + width)."""
+    squares = ((Z[:, None] - SHEKEL_CENTRES) ** 2).sum(axis=2)
+    return np.asarray(-(1 / (squares + SHEKEL_WIDTHS)).sum(axis=1))
 
 
 HARTMANN_HEIGHTS = np.array([1.0, 1.2, 3.0, 3.2])
@@ -113,49 +115,55 @@ HARTMANN6_P = 1e-4 * np.array(
 )
 
 
-def _hartmann(A: Array, P: Array) -> Formula:
-    """Return a function of four dips -height exp(-sum of a (z - p)^2)."""
+def _make_hartmann(A: Array, P: Array) -> Formula:
+    """Return the sum of four dips -height exp(-sum of a (z - p)^2) as a function of points."""
 
     def formula(Z: Array) -> Array:
-        apart = (A * (Z[:, None] - P) ** 2).sum(axis=2)
-        return np.asarray(-(np.exp(-apart) @ HARTMANN_HEIGHTS))
+        exponents = (A * (Z[:, None] - P) ** 2).sum(axis=2)
+        return np.asarray(-(np.exp(-exponents) @ HARTMANN_HEIGHTS))
 
     return formula
 
 
-def _dips(centres: Array) -> Array:
-    """Return the centres of dips and the points half-way between two, without the last coordinate."""
-    pairs = [(a + b) / 2 for a, b in itertools.combinations(centres, 2)]
-    return np.vstack([centres, pairs])[:, :-1]
+def _starts_at_dips(centres: Array) -> Array:
+    """Return the centres of dips and the midpoints of all pairs, without the last coordinate."""
+    midpoints = [(a + b) / 2 for a, b in itertools.combinations(centres, 2)]
+    return np.vstack([centres, midpoints])[:, :-1]
 
 
-def _half_waves(dimension: int) -> Array:
-    """Return the middle and, where the last cosine is negative, half a wave away along a coordinate."""
+def _starts_of_griewank(dimension: int) -> Array:
+    """Return 0, and the points half a wave from it along each coordinate.
+
+    The minimum is near one of the latter where the cosine of the last coordinate is negative.
+    """
     waves = np.diag(np.pi * np.sqrt(np.arange(1.0, dimension + 1)))
     return np.vstack([np.zeros(dimension), waves, -waves])
 
 
-# By name.
 FUNCTIONS: Mapping[str, Function] = {
     "ackley4": Function(ackley, (-32.0, 32.0), np.zeros((1, 3)), 4),
     "eggholder": Function(eggholder, (-512.0, 512.0), np.linspace(-512, 512, 4001)[:, None], 2),
-    "griewank6": Function(griewank, (-600.0, 600.0), _half_waves(5), 6),
-    "hartmann3": Function(_hartmann(HARTMANN3_A, HARTMANN3_P), (0.0, 1.0), _dips(HARTMANN3_P), 3),
-    "hartmann6": Function(_hartmann(HARTMANN6_A, HARTMANN6_P), (0.0, 1.0), _dips(HARTMANN6_P), 6),
+    "griewank6": Function(griewank, (-600.0, 600.0), _starts_of_griewank(5), 6),
+    "hartmann3": Function(
+        _make_hartmann(HARTMANN3_A, HARTMANN3_P), (0.0, 1.0), _starts_at_dips(HARTMANN3_P), 3
+    ),
+    "hartmann6": Function(
+        _make_hartmann(HARTMANN6_A, HARTMANN6_P), (0.0, 1.0), _starts_at_dips(HARTMANN6_P), 6
+    ),
     "powell4": Function(powell, (-4.0, 5.0), np.zeros((1, 3)), 4),
     "schwefel4": Function(schwefel, (-500.0, 500.0), np.full((1, 3), 420.968746), 4),
-    "shekel4": Function(shekel, (0.0, 10.0), _dips(SHEKEL_CENTRES), 4),
+    "shekel4": Function(shekel, (0.0, 10.0), _starts_at_dips(SHEKEL_CENTRES), 4),
 }
 
 
 @dataclass(frozen=True)
 class Lifted(Synthetic):
-    """A test function f(z) of d coordinates, the last of which is time, with its sign reversed.
+    """The negative of a test function f(z) of d coordinates, the last of which is time.
 
-    The reward at a point x (d - 1,) of the cube, at step t = 1, ..., horizon, is -f(x, last), where
-    `last` goes evenly from one end of the last coordinate's interval to the other: the protocol of
-    W-DBO (Bardou, Thiran and Ranieri 2024) and BOBA (Kelly et al. 2026), a step instead of a time.
-    The best point of Ackley's and Schwefel's does not move.
+    The reward at a point x (d - 1,) of the cube, at step t = 1, ..., horizon, is -f(x, z), where z goes
+    evenly from the lower to the upper bound: the protocol of W-DBO (Bardou, Thiran and Ranieri 2024)
+    and BOBA (Kelly et al. 2026), with steps instead of seconds. The optima of Ackley's and Schwefel's
+    functions do not move.
 
     Parameters
     ----------
@@ -163,20 +171,20 @@ class Lifted(Synthetic):
         A name in `tvbandits.datasets.lifted.FUNCTIONS`, such as "ackley4".
     horizon : int
     noise_share : float
-        Noise variance as a share of the variance of f over the box and time.
+        Noise variance as a fraction of the variance of f over the cube and time.
     candidates : int
-        The number of points of a scrambled Sobol sequence instead of the cube, for policies that need a
-        finite domain; 0: the cube.
+        Number of points of a scrambled Sobol sequence that are the domain instead of the cube, for
+        policies that need a finite domain; 0: the cube.
 
     Raises
     ------
     ValueError
-        If there is no function of that name, or a number cannot be used.
+        If there is no function of that name, or a number is out of range.
 
     Notes
     -----
-    `best` is computed by descents from `starts`, to 1e-6 of the deviation; among candidates it is the
-    largest of their values.
+    On the cube, `best` is computed by descents from the function's starts, with an error of at most 1e-6
+    standard deviations of f; among candidates it is the largest of their values.
 
     Examples
     --------
@@ -194,78 +202,79 @@ class Lifted(Synthetic):
     ranges: ClassVar = {"horizon": (1, 1_000_000), "candidates": (0, 1_000_000)}
 
     def __post_init__(self) -> None:
-        choice("function", self.function, tuple(FUNCTIONS))
+        check_choice("function", self.function, tuple(FUNCTIONS))
         positive_number("noise_share", self.noise_share)
         super().__post_init__()
 
     @property
     def name(self) -> str:
-        """It is "lifted-" and the function."""
+        """Return the name of the problem: "lifted-" and the function."""
         return f"lifted-{self.function}"
 
     @cached_property
     def domain(self) -> Box | Candidates:
-        """The cube of all coordinates but the last, or points that are scattered over it."""
-        others = FUNCTIONS[self.function].dimension - 1
+        """Return the cube without the time coordinate, or points of a Sobol sequence on it."""
+        dimension = FUNCTIONS[self.function].dimension - 1
         if self.candidates == 0:
-            return Box(np.array([FUNCTIONS[self.function].bounds] * others))
-        points = self._sobol(others, (self.candidates - 1).bit_length(), scramble=True)
+            return Box(np.array([FUNCTIONS[self.function].bounds] * dimension))
+        points = self._sobol_points(dimension, (self.candidates - 1).bit_length(), scramble=True)
         return Candidates(points[: self.candidates])
 
     @cached_property
     def deviation(self) -> float:
-        """Standard deviation of the function over the box and time, on 2^15 points."""
+        """Return the standard deviation of f over the cube and time, estimated on 2^15 points."""
         function = FUNCTIONS[self.function]
-        return float(function.formula(self._sobol(function.dimension, 15, scramble=True)).std())
+        points = self._sobol_points(function.dimension, 15, scramble=True)
+        return float(function.formula(points).std())
 
     @property
     def noise_variance(self) -> float:
-        """Noise variance of a reward."""
+        """Return the noise variance of a reward."""
         return self.noise_share * self.deviation**2
 
     @cached_property
     def variation(self) -> float:
-        """Mean of max_x abs(f(x, t+1) - f(x, t)) over the horizon, on 1,024 points."""
-        X = self._sobol(self.domain.dimension, 10, scramble=False)
+        """Return the mean of max_x abs(f(x, t+1) - f(x, t)) over the horizon, on 1,024 points."""
+        X = self._sobol_points(self.domain.dimension, 10, scramble=False)
         values = (self.value(X, t) for t in range(1, self.horizon + 1))
         return mean_change(values, self.horizon)
 
     def value(self, X: Array, t: float) -> Array:
         """Return the noise-free reward at points (n, d - 1), shape (n,); 1 <= t <= horizon."""
         X = np.asarray(X, dtype=np.float64)
-        points = np.column_stack([X, np.full(len(X), self._last(t))])
+        points = np.column_stack([X, np.full(len(X), self._time_coordinate(t))])
         return -FUNCTIONS[self.function].formula(points)
 
     def best(self, t: float) -> float:
         """Return the largest reward over the domain at time `t`."""
         if isinstance(self.domain, Candidates):
             return float(self.value(self.domain.X, t).max())
-        return -_minimum(self.function, self._last(t))
+        return -_find_minimum(self.function, self._time_coordinate(t))
 
-    def _last(self, t: float) -> float:
-        """Return the last coordinate at time `t`."""
+    def _time_coordinate(self, t: float) -> float:
+        """Return the last coordinate of f at step `t`."""
         self.check_time(t)
         low, high = FUNCTIONS[self.function].bounds
         return low + (high - low) * (t - 1) / max(self.horizon - 1, 1)
 
-    def _sobol(self, dimension: int, power: int, *, scramble: bool) -> Array:
-        """Return 2^power points of a Sobol sequence on the cube."""
+    def _sobol_points(self, dimension: int, power: int, *, scramble: bool) -> Array:
+        """Return 2^power points of a Sobol sequence on the cube, shape (2^power, dimension)."""
         low, high = FUNCTIONS[self.function].bounds
         unit = qmc.Sobol(dimension, scramble=scramble, seed=0).random_base2(power)
         return np.asarray(low + (high - low) * unit)
 
 
 @lru_cache(maxsize=100_000)
-def _minimum(name: str, last: float, descents: int = 4) -> float:
-    """Return the least value over the other coordinates, by descents from so many of the best starts."""
+def _find_minimum(name: str, time_coordinate: float, descents: int = 4) -> float:
+    """Return the minimum over all but the time coordinate, by descents from the best starts."""
     function = FUNCTIONS[name]
     (low, high), d = function.bounds, function.dimension
 
     def formula(x: Array) -> float:
-        return float(function.formula(np.append(x, last)[None])[0])
+        return float(function.formula(np.append(x, time_coordinate)[None])[0])
 
     values = function.formula(
-        np.column_stack([function.starts, np.full(len(function.starts), last)])
+        np.column_stack([function.starts, np.full(len(function.starts), time_coordinate)])
     )
     least = float(values.min())
     for start in function.starts[np.argsort(values, kind="stable")[:descents]]:

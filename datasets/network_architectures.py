@@ -1,13 +1,14 @@
-"""NAS-Bench-101 as in [BB]: architectures of networks and their accuracy, from a table of one's own.
+"""NAS-Bench-101 as in [BB]: network architectures and their accuracies, from a table of your own.
 
-No table comes with the package. That of Ying, Klein, Christiansen, Real, Murphy and Hutter (2019),
-"NAS-Bench-101: towards reproducible neural architecture search", holds 423,624 cells; [BB] appendix D.2
-plays on those with exactly four inner nodes, each a 3x3 convolution or a 3x3 max-pooling. A cell is
-known by the 19 digits of [BB]: the upper half of its adjacency matrix (6 x 6: input, four inner nodes,
-output), row by row, and a digit for each inner node, 1 for a convolution and 0 for a pooling.
+No table comes with the package. The table of Ying, Klein, Christiansen, Real, Murphy and Hutter (2019),
+"NAS-Bench-101: towards reproducible neural architecture search", contains 423,624 cells. The experiment
+of [BB] appendix D.2 uses the cells with exactly four inner nodes, each a 3x3 convolution or a 3x3
+max-pooling. As in [BB], the code of a cell has 19 digits: the upper half of its adjacency matrix (6 x 6:
+input, four inner nodes, output), row by row, and a digit for each inner node, 1 for a convolution and 0
+for a pooling.
 
-The benchmark has one cell of each isomorphism class, with 9 edges at the most, all of whose nodes lie
-between input and output. `cells` enumerates them: there are 12,416, the A of [BB].
+The benchmark has one cell of each isomorphism class, with at most 9 edges, all of whose nodes lie on a
+path from input to output. `enumerate_cells` returns them: there are 12,416, which is A in [BB].
 
 References
 ----------
@@ -25,7 +26,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF
 
-from tvbandits.datasets.finite import noise_within
+from tvbandits.datasets.finite import variance_within_groups
 from tvbandits.datasets.table_problem import TableProblem
 from tvbandits.datasets.tables.readings import (
     Form,
@@ -38,9 +39,9 @@ from tvbandits.datasets.tables.readings import (
 from tvbandits.domains.problem import NamedProblem
 from tvbandits.validation import (
     Array,
+    check_optional,
     clean,
     noise_variance_number,
-    optional,
     positive_number,
     whole_number,
 )
@@ -71,29 +72,29 @@ def nas_bench(
 ) -> TableProblem:
     """Find the most accurate of the network architectures in a table, as [BB] does among 12,416.
 
-    A row is a training: the code of an architecture and the accuracy that it reached. Rows of one code
-    are one candidate, with their mean as reward. ([BB] returns one of three trainings at random; here a
-    reward has Gaussian noise of their variance.) Inputs are those of [BB] D.2: the edges without the
-    first and the last, which every cell has, and the inner nodes; each of the two parts is divided by
-    its largest norm, so that it has at most unit norm.
+    A row is a training run: the code of an architecture and the accuracy that it reached. Rows with the
+    same code are one candidate, whose reward is their mean. ([BB] returns one of three trainings at
+    random; here a reward has Gaussian noise with the variance of trainings.) Inputs are those of [BB]
+    D.2: the edges, without the first and the last, which every cell has, and the inner nodes. Each of
+    these two parts is divided by its largest norm over the cells.
 
     Parameters
     ----------
     source : path or DataFrame
-        The table, or a CSV or Parquet file of it with a header: architecture (19 digits, see
-        `tvbandits.datasets.network_architectures`) and accuracy, from 0 to 1.
+        A table with the columns architecture (19 digits, see `tvbandits.datasets.network_architectures`)
+        and accuracy (from 0 to 1), or the path of such a CSV or Parquet file.
     bandwidth : float
-        Length scale of the recommended RBF kernel. [BB] has 100, and 125 with an initial sample.
+        Length scale of the recommended RBF kernel. [BB] uses 100, and 125 with an initial sample.
     horizon : int
         Steps of a run.
     noise_variance : float, optional
-        That of an accuracy; the variance of trainings of one architecture around their means, and 1e-4
-        of the variance of all accuracies where each has one training.
+        Noise variance of an accuracy. None: the variance of the trainings of an architecture around
+        their mean, or 1e-4 of the variance of all accuracies if each architecture has one training.
 
     Raises
     ------
     ValueError
-        If the table cannot be read, a column is missing, or a code or an accuracy cannot be one.
+        If the table cannot be read, a column is missing, or a code or an accuracy is not valid.
 
     Examples
     --------
@@ -104,28 +105,29 @@ def nas_bench(
     """
     positive_number("bandwidth", bandwidth)
     whole_number("horizon", horizon)
-    optional(noise_variance_number, "noise_variance", noise_variance)
+    check_optional(noise_variance_number, "noise_variance", noise_variance)
     frame = read_table(source)
     with naming_source(source):
-        codes, accuracies = _columns(frame)
+        codes, accuracies = _parse_table(frame)
         parts = codes[:, 1 : EDGES - 1].astype(float), codes[:, EDGES:].astype(float)
         inputs = [part / max(float(np.linalg.norm(part, axis=1).max()), 1.0) for part in parts]
-        points, means, which = merge_rows(np.column_stack(inputs), accuracies)
+        points, means, groups = merge_rows(np.column_stack(inputs), accuracies)
         low, high = float(means.min()), float(means.max())
         if low == high:
             raise ValueError(
                 f"accuracy is {low:g} for every architecture: there is nothing to find"
             )
-    noise = noise_within(accuracies, means, which) if noise_variance is None else noise_variance
+    if noise_variance is None:
+        noise_variance = variance_within_groups(accuracies, means, groups)
     return TableProblem(
         values=means[None],
         points=points,
         name="nas-bench",
         unit="accuracy",
-        noise_variance=noise,
+        noise_variance=noise_variance,
         kernel=RBF(float(bandwidth)),
         labels=tuple(
-            "".join(map(str, code)) for code in codes[np.unique(which, return_index=True)[1]]
+            "".join(map(str, code)) for code in codes[np.unique(groups, return_index=True)[1]]
         ),
         steps=horizon,
         summary=(
@@ -135,18 +137,18 @@ def nas_bench(
     )
 
 
-def _columns(frame: pd.DataFrame) -> tuple[Digits, Array]:
-    """Return codes (n, 19) and accuracies (n,) of a table."""
+def _parse_table(frame: pd.DataFrame) -> tuple[Digits, Array]:
+    """Return the codes (n, 19) and accuracies (n,) of a table."""
     if missing := FORM.missing(frame.columns):
-        have = ", ".join(clean(str(name)) for name in frame.columns)
+        columns = ", ".join(clean(str(name)) for name in frame.columns)
         raise ValueError(
-            f"not a nas-bench table: columns missing: {', '.join(missing)}; it needs architecture "
-            f"({CODE}) and accuracy (from 0 to 1), got {have}"
+            f"this is not a nas-bench table: columns missing: {', '.join(missing)}; it needs "
+            f"architecture ({CODE}) and accuracy (from 0 to 1), got {columns}"
         )
     if frame.empty:
         raise ValueError("the table has a header and no rows")
     names = FORM.match(frame.columns)
-    codes = _digits(frame[names["architecture"]], names["architecture"])
+    codes = _parse_codes(frame[names["architecture"]], names["architecture"])
     accuracies = finite_column(frame[names["accuracy"]], names["accuracy"])
     wrong = (accuracies < 0.0) | (accuracies > 1.0)
     if wrong.any():
@@ -158,8 +160,8 @@ def _columns(frame: pd.DataFrame) -> tuple[Digits, Array]:
     return codes, accuracies
 
 
-def _digits(column: pd.Series[Any], name: str) -> Digits:
-    """Return the digits (n, 19) of a column of codes."""
+def _parse_codes(column: pd.Series[Any], name: str) -> Digits:
+    """Return the digits (n, 19) of a column of codes; raise a `ValueError` for an invalid code."""
     texts = [str(code).strip() for code in column]
     for row, code in enumerate(texts):
         if len(code) != EDGES + INNER or set(code) - {"0", "1"}:
@@ -168,76 +170,77 @@ def _digits(column: pd.Series[Any], name: str) -> Digits:
                 "the column as text, since spreadsheets round long numbers"
             )
     codes = np.array([list(code) for code in texts]).astype(np.int64)
-    matrices = _adjacency(codes[:, :EDGES])
-    for way, axis in (("into", 1), ("out of", 2)):
-        without = matrices.sum(axis=axis)[:, 1:-1] == 0
-        if without.any():
-            row, node = np.argwhere(without)[0]
+    matrices = _adjacency_matrices(codes[:, :EDGES])
+    for direction, axis in (("into", 1), ("out of", 2)):
+        isolated = matrices.sum(axis=axis)[:, 1:-1] == 0
+        if isolated.any():
+            row, node = np.argwhere(isolated)[0]
             raise ValueError(
                 f"{name} must have an edge into and out of each inner node; got {texts[row]} in row "
-                f"{row + 1} of {len(texts)}, with none {way} inner node {node + 1}: the first 15 "
+                f"{row + 1} of {len(texts)}, with none {direction} inner node {node + 1}: the first 15 "
                 "digits are the upper half of the adjacency matrix, row by row"
             )
     return codes
 
 
-def _adjacency(edges: Digits) -> Digits:
-    """Return adjacency matrices (n, 6, 6) of the upper halves (n, 15)."""
+def _adjacency_matrices(edges: Digits) -> Digits:
+    """Return the adjacency matrices (n, 6, 6) with the upper halves (n, 15)."""
     matrices = np.zeros((len(edges), NODES, NODES), dtype=np.int64)
     matrices[:, ROWS, COLUMNS] = edges
     return matrices
 
 
-def cells() -> Digits:
-    """Return the code of one cell of each isomorphism class, shape (12416, 19), in rising order.
+def enumerate_cells() -> Digits:
+    """Return the code of one cell of each isomorphism class, shape (12416, 19), in ascending order.
 
     Examples
     --------
-    >>> from tvbandits.datasets.network_architectures import cells
-    >>> codes = cells()
+    >>> from tvbandits.datasets.network_architectures import enumerate_cells
+    >>> codes = enumerate_cells()
     >>> print(len(codes), *codes[0])
     12416 1 0 0 0 0 1 0 0 0 1 0 0 1 0 1 0 0 0 0
     """
-    free = np.arange(2 ** (EDGES - 2))
-    edges = np.ones((len(free), EDGES), dtype=np.int64)  # the first and the last are always there
-    edges[:, 1:-1] = free[:, None] >> np.arange(EDGES - 3, -1, -1) & 1
-    matrices = _adjacency(edges)
+    numbers = np.arange(2 ** (EDGES - 2))
+    edges = np.ones((len(numbers), EDGES), dtype=np.int64)  # every cell has the first and the last
+    edges[:, 1:-1] = numbers[:, None] >> np.arange(EDGES - 3, -1, -1) & 1
+    matrices = _adjacency_matrices(edges)
     degrees = np.concatenate([matrices.sum(axis=axis)[:, 1:-1] for axis in (1, 2)], axis=1)
-    inside = (degrees > 0).all(axis=1)
-    matrices = matrices[inside & (edges.sum(axis=1) <= MOST_EDGES)]
+    is_connected = (degrees > 0).all(axis=1)
+    matrices = matrices[is_connected & (edges.sum(axis=1) <= MOST_EDGES)]
     nodes = np.arange(2**INNER)[:, None] >> np.arange(INNER - 1, -1, -1) & 1
     digits = 2 ** np.arange(EDGES + INNER - 1, -1, -1)
-    least = np.full((len(matrices), len(nodes)), 2 ** (EDGES + INNER))
+    # The smallest code over all orders of the inner nodes represents an isomorphism class.
+    smallest = np.full((len(matrices), len(nodes)), 2 ** (EDGES + INNER))
     for inner in permutations(range(INNER)):
         order = np.array([0, *(1 + node for node in inner), NODES - 1])
-        moved = matrices[:, order][:, :, order]
-        forward = (np.tril(moved) == 0).all(
-            axis=(1, 2)
-        )  # edges still go from lower to higher nodes
-        key = (moved[:, ROWS, COLUMNS] @ digits[:EDGES])[:, None]
+        permuted = matrices[:, order][:, :, order]
+        # An order is valid if all edges go from lower to higher nodes.
+        is_valid = (np.tril(permuted) == 0).all(axis=(1, 2))
+        key = (permuted[:, ROWS, COLUMNS] @ digits[:EDGES])[:, None]
         key = key + nodes[:, list(inner)] @ digits[EDGES:]
-        least[forward] = np.minimum(least, key)[forward]
-    return np.unique(least)[:, None] >> np.arange(EDGES + INNER - 1, -1, -1) & 1
+        smallest[is_valid] = np.minimum(smallest, key)[is_valid]
+    return np.unique(smallest)[:, None] >> np.arange(EDGES + INNER - 1, -1, -1) & 1
 
 
 def simulate_nas_bench(seed: int = 0, architectures: int = 500, trainings: int = 3) -> pd.DataFrame:
-    """Return a made-up table of the form that `nas_bench` reads; its accuracies are no measurements.
+    """Return a simulated table that `nas_bench` can read; its accuracies are not measured.
 
-    The accuracy of a cell is 0.95 - 0.03 exp(-0.7 z), at least 0.1, where z is standardised over all
-    cells: normal weights for digits and for pairs of them. A training has a deviation of 0.003.
+    The accuracy of a cell is 0.95 - 0.03 exp(-0.7 z), at least 0.1, where z is a sum of random normal
+    weights of its digits and pairs of digits, standardised over all cells. The noise of a training has
+    a standard deviation of 0.003.
 
     Parameters
     ----------
     seed : int
     architectures : int
-        How many of the 12,416 cells, drawn without replacement.
+        Number of cells, drawn without replacement from the 12,416.
     trainings : int
-        Rows for each of them.
+        Rows for each cell.
 
     Returns
     -------
     table : DataFrame
-        Columns architecture and accuracy, of `architectures` times `trainings` rows.
+        Columns architecture and accuracy, `architectures` times `trainings` rows.
 
     Examples
     --------
@@ -246,7 +249,7 @@ def simulate_nas_bench(seed: int = 0, architectures: int = 500, trainings: int =
     (2, 2)
     """
     whole_number("seed", seed, at_least=0)
-    codes = cells()
+    codes = enumerate_cells()
     whole_number("architectures", architectures, at_most=len(codes))
     whole_number("trainings", trainings)
     rng = np.random.default_rng(seed)

@@ -1,7 +1,7 @@
-"""Moving peaks: a landscape of peaks on a box, each of which moves at every change; and a new peak.
+"""Landscapes of peaks on a box, all of which move at every change, and a peak that appears late.
 
-Both benchmarks are written here from their descriptions; no code of theirs is used. Because a peak is
-nowhere higher than at its centre, the largest reward is the height of the highest peak, exactly.
+Both moving-peaks benchmarks are implemented from their descriptions, without code of their authors.
+Every peak is highest at its centre, so the largest reward is exactly the height of the highest peak.
 
 References
 ----------
@@ -25,11 +25,11 @@ from tvbandits.datasets.base import IntervalProblem, RandomProblem
 from tvbandits.datasets.cached import cached_property
 from tvbandits.domains.box import Box
 from tvbandits.domains.problem import NamedProblem
-from tvbandits.validation import LARGEST_WHOLE, Array, as_points, as_time, not_negative
+from tvbandits.validation import LARGEST_WHOLE, Array, as_points, as_time, nonnegative_number
 
 
 def reflect(values: Array, low: float, high: float) -> Array:
-    """Return values folded into [low, high], as by mirrors at both ends."""
+    """Return values reflected at both ends of [low, high], as often as it takes to be inside."""
     width = high - low
     within = np.mod(values - low, 2 * width)
     return np.asarray(low + np.where(within > width, 2 * width - within, within))
@@ -38,7 +38,7 @@ def reflect(values: Array, low: float, high: float) -> Array:
 def random_walk(
     start: Array, changes: int, step: float, interval: tuple[float, float], rng: np.random.Generator
 ) -> Array:
-    """Return a Gaussian random walk within an interval, shape (changes, *start.shape)."""
+    """Return a Gaussian random walk, reflected into an interval, shape (changes, *start.shape)."""
     path = np.empty((changes, *start.shape))
     path[0] = start
     for k in range(1, changes):
@@ -46,15 +46,15 @@ def random_walk(
     return path
 
 
-def _units(shape: tuple[int, int], rng: np.random.Generator) -> Array:
-    """Return uniform directions: rows of length one."""
+def _draw_directions(shape: tuple[int, int], rng: np.random.Generator) -> Array:
+    """Return uniformly distributed directions, one unit vector per row."""
     normal = rng.standard_normal(shape)
     return np.asarray(normal / np.sqrt((normal**2).sum(axis=1, keepdims=True)))
 
 
 @dataclass(frozen=True)
 class Peaks(RandomProblem, ABC):
-    """Peaks on a box that move after each `every` steps."""
+    """A landscape of peaks on a box, all of which move after every `every` steps."""
 
     every: int = 25
     dimension: int = 5
@@ -69,37 +69,41 @@ class Peaks(RandomProblem, ABC):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_size(self.changes * self.peaks * self.dimension**2, 10_000_000)
-        not_negative("shift", self.shift)
+        nonnegative_number("shift", self.shift)
 
     @cached_property
     def domain(self) -> Box:
-        """The box, the same interval in every coordinate."""
+        """Return the box, with the same interval in every coordinate."""
         return Box(np.array([self.ends] * self.dimension))
 
     @property
     def changes(self) -> int:
-        """The number of landscapes."""
+        """Return the number of landscapes, the first one included."""
         return -(-self.horizon // self.every)
 
     @property
     @abstractmethod
     def landscapes(self) -> Mapping[str, Array]:
-        """Parameters of each landscape: "centres" (c, m, d), "heights" (c, m), and others."""
+        """Return the parameters of all landscapes, by name.
+
+        "centres" (c, m, d) and "heights" (c, m) of m peaks in c landscapes, and what `depth_below_top`
+        needs.
+        """
 
     @abstractmethod
-    def fall(self, offsets: Array, landscape: Mapping[str, Array]) -> Array:
-        """Return how far below its height each peak is, (n, m), at offsets (n, m, d) from its centre."""
+    def depth_below_top(self, offsets: Array, landscape: Mapping[str, Array]) -> Array:
+        """Return height minus value of each peak, shape (n, m), at offsets (n, m, d) from its centre."""
 
     def value(self, X: Array, t: float) -> Array:
         """Return the noise-free reward at points (n, d), shape (n,)."""
-        row = self.piece(t, self.every)
-        landscape = {name: each[row] for name, each in self.landscapes.items()}
-        fall = self.fall(np.asarray(X)[:, None] - landscape["centres"], landscape)
-        return np.asarray((landscape["heights"] - fall).max(axis=1))
+        row = self.piece_at(t, self.every)
+        landscape = {name: parameter[row] for name, parameter in self.landscapes.items()}
+        depths = self.depth_below_top(np.asarray(X)[:, None] - landscape["centres"], landscape)
+        return np.asarray((landscape["heights"] - depths).max(axis=1))
 
     def best(self, t: float) -> float:
         """Return the largest reward over the box at time `t`."""
-        return float(self.landscapes["heights"][self.piece(t, self.every)].max())
+        return float(self.landscapes["heights"][self.piece_at(t, self.every)].max())
 
 
 @dataclass(frozen=True)
@@ -108,8 +112,8 @@ class MovingPeaks(Peaks):
 
     f(x) = max_i h_i - w_i |x - p_i| on [0, 100]^d. At a change p += v with
     v = shift * unit(shift r + v_before), r a uniform direction, h += 7 N(0, 1), w += N(0, 1);
-    all of them are reflected at their bounds, h at 30 and 70, w at 1 and 12. The original lets 5000
-    evaluations pass between changes, here it is `every` steps.
+    all of them are reflected at their bounds, h at 30 and 70, w at 1 and 12. The original has 5000
+    evaluations between changes, this version `every` steps.
 
     Parameters
     ----------
@@ -117,7 +121,7 @@ class MovingPeaks(Peaks):
         Steps between changes.
     dimension, peaks : int
     shift : float
-        How far peaks move.
+        Distance that a peak moves at a change.
     horizon : int
     noise_variance : float
     seed : int
@@ -135,39 +139,39 @@ class MovingPeaks(Peaks):
 
     @cached_property
     def landscapes(self) -> Mapping[str, Array]:
-        """Centres (c, m, d), heights (c, m) and widths (c, m) after each of the c - 1 changes."""
-        rng = self.rng(0x9B)
+        """Return centres (c, m, d), heights (c, m) and widths (c, m) of c landscapes."""
+        rng = self.make_rng(0x9B)
         changes, m, d = self.changes, self.peaks, self.dimension
         centres = np.empty((changes, m, d))
         centres[0] = 100 * rng.random((m, d))
-        velocity = self.shift * _units((m, d), rng)
+        velocity = self.shift * _draw_directions((m, d), rng)
         heights = random_walk(rng.uniform(30, 70, m), changes, 7.0, (30, 70), rng)
         widths = random_walk(rng.uniform(1.0, 12.0, m), changes, 1.0, (1.0, 12.0), rng)
         for k in range(1, changes):
-            mix = 0.5 * _units((m, d), rng) * self.shift + 0.5 * velocity
+            mix = 0.5 * _draw_directions((m, d), rng) * self.shift + 0.5 * velocity
             length = np.sqrt((mix**2).sum(axis=1, keepdims=True))
             velocity = self.shift * mix / np.where(length > 0, length, 1.0)
             places = centres[k - 1] + velocity
-            # A peak that meets a wall turns round.
+            # A peak that is reflected at a wall also reverses its velocity there.
             velocity = np.where((places < 0) | (places > 100), -velocity, velocity)
             centres[k] = reflect(places, 0.0, 100.0)
         return {"centres": centres, "heights": heights, "widths": widths}
 
-    def fall(self, offsets: Array, landscape: Mapping[str, Array]) -> Array:
-        """Return the fall of cones."""
+    def depth_below_top(self, offsets: Array, landscape: Mapping[str, Array]) -> Array:
+        """Return width times distance from the centre, shape (n, m): the peaks are cones."""
         return np.asarray(landscape["widths"] * np.sqrt((offsets**2).sum(axis=2)))
 
 
 @dataclass(frozen=True)
 class GeneralisedMovingPeaks(Peaks):
-    """The generalised moving peaks benchmark (arXiv 2106.06174): rotated, irregular, asymmetric peaks.
+    """The generalised moving peaks benchmark (arXiv 2106.06174) of rotated, irregular, asymmetric peaks.
 
     f(x) = max_i h_i - sqrt(y^T W_i y) with y = T_i(R_i (x - c_i)) on [-50, 50]^d, W_i diagonal, and
     T(y) = sign(y) exp(log|y| + tau (sin(eta_a log|y|) + sin(eta_b log|y|))), with one pair of eta for
-    positive numbers and another for negative ones. At a change centres move by `shift` in a uniform
-    direction; h (30 to 70, deviation 7), w (1 to 12, 1), the angle (-pi to pi, pi/9), tau (0 to 0.4,
-    0.05) and eta (10 to 25, 2) make a step of a random walk, reflected at their bounds, and R is turned
-    by the angle in every plane of two coordinates.
+    positive numbers and another for negative ones. At a change the centres move by `shift` in a uniform
+    direction. These parameters make a step of a random walk that is reflected at their bounds (bounds,
+    standard deviation of a step): h (30 to 70, 7), w (1 to 12, 1), an angle (-pi to pi, pi/9), tau (0 to
+    0.4, 0.05) and eta (10 to 25, 2). R is rotated by the angle in every plane of two coordinates.
 
     Parameters
     ----------
@@ -193,8 +197,8 @@ class GeneralisedMovingPeaks(Peaks):
 
     @cached_property
     def landscapes(self) -> Mapping[str, Array]:
-        """Parameters after each of the c - 1 changes: the first axis is c long, the second m."""
-        rng = self.rng(0x6B)
+        """Return the parameters of c landscapes of m peaks, by name, shapes (c, m, ...)."""
+        rng = self.make_rng(0x6B)
         changes, m, d = self.changes, self.peaks, self.dimension
         angle = random_walk(rng.uniform(-np.pi, np.pi, m), changes, np.pi / 9, (-np.pi, np.pi), rng)
         centres = np.empty((changes, m, d))
@@ -202,10 +206,10 @@ class GeneralisedMovingPeaks(Peaks):
         centres[0], rotations[0] = rng.uniform(-50, 50, (m, d)), np.eye(d)
         for k in range(changes):
             if k:
-                places = centres[k - 1] + self.shift * _units((m, d), rng)
+                places = centres[k - 1] + self.shift * _draw_directions((m, d), rng)
                 centres[k], rotations[k] = reflect(places, -50.0, 50.0), rotations[k - 1]
-            for rotation, each in zip(rotations[k], angle[k], strict=True):
-                _rotate(rotation, float(each))
+            for rotation, peak_angle in zip(rotations[k], angle[k], strict=True):
+                _rotate(rotation, float(peak_angle))
         return {
             "centres": centres,
             "rotations": rotations,
@@ -215,22 +219,22 @@ class GeneralisedMovingPeaks(Peaks):
             "eta": random_walk(rng.uniform(10, 25, (m, 4)), changes, 2.0, (10, 25), rng),
         }
 
-    def fall(self, offsets: Array, landscape: Mapping[str, Array]) -> Array:
-        """Return the root of a square form of offsets that are rotated and made irregular."""
+    def depth_below_top(self, offsets: Array, landscape: Mapping[str, Array]) -> Array:
+        """Return sqrt(y^T W y), shape (n, m), with y = T(R (x - c)) the distorted, rotated offset."""
         rotated = np.einsum("mij,nmj->nmi", landscape["rotations"], offsets)
         Y = _distort(rotated, landscape["tau"][:, None], landscape["eta"])
         return np.asarray(np.sqrt((landscape["widths"] * Y**2).sum(axis=2)))
 
 
 def _rotate(matrix: Array, angle: float) -> None:
-    """Rotate a matrix (d, d) by an angle in every plane of two coordinates, one after the other."""
+    """Rotate a matrix (d, d) in place, in every plane of two coordinates, one after the other."""
     c, s = np.cos(angle), np.sin(angle)
     for p, q in itertools.combinations(range(len(matrix)), 2):
         matrix[p], matrix[q] = c * matrix[p] - s * matrix[q], s * matrix[p] + c * matrix[q]
 
 
 def _distort(Y: Array, tau: Array, eta: Array) -> Array:
-    """Return T of numbers (n, m, d), which keeps their sign; 0 stays 0."""
+    """Return T(y) of numbers (n, m, d), which have the same sign; T(0) = 0."""
     size = np.log(np.where(Y == 0, 1.0, np.abs(Y)))
     first, second = (
         np.where(Y > 0, eta[:, i, None] * size, eta[:, i + 2, None] * size) for i in (0, 1)
@@ -240,11 +244,11 @@ def _distort(Y: Array, tau: Array, eta: Array) -> Array:
 
 @dataclass(frozen=True)
 class NewPeak(IntervalProblem):
-    """A peak that is absent at first, and becomes the higher of two.
+    """A peak that is constant, and a second one that appears later and becomes twice as high.
 
     f(x, t) = exp(-0.05 (x - 10)^2) + h(t) exp(-0.05 (x + 35)^2)   on [-50, 50],
 
-    where h is 0 until the step `appears` and grows to 2 in the 20 steps after it.
+    where h is 0 until step `appears` and grows linearly to 2 within the 20 steps after it.
 
     Parameters
     ----------
@@ -253,7 +257,7 @@ class NewPeak(IntervalProblem):
     horizon : int
     noise_variance : float
     appears : int
-        Last step at which there is one peak alone.
+        Last step with only one peak.
 
     Examples
     --------
@@ -270,16 +274,16 @@ class NewPeak(IntervalProblem):
     name: str = "new-peak"
     ends = (-50.0, 50.0)
     ranges: ClassVar = {**IntervalProblem.ranges, "appears": (0, LARGEST_WHOLE)}
-    kernel = RBF(10.0**0.5)  # of the width of the peaks
+    kernel = RBF(10.0**0.5)  # its length scale is the width of the peaks
 
     @property
     def variation(self) -> float:
-        """Mean of max_x abs(f(x, t+1) - f(x, t)) over the horizon."""
+        """Return the mean of max_x abs(f(x, t+1) - f(x, t)) over the horizon."""
         heights = [self._height(t) for t in range(1, self.horizon + 1)]
         return float(np.abs(np.diff(heights)).sum() / max(self.horizon - 1, 1))
 
     def _height(self, t: float) -> float:
-        """Return the height of the new peak."""
+        """Return the height of the new peak at time `t`."""
         return 2.0 * min(max((as_time(t) - self.appears) / 20, 0.0), 1.0)
 
     def value(self, X: Array, t: float) -> Array:
@@ -288,8 +292,8 @@ class NewPeak(IntervalProblem):
         new = self._height(t) * np.exp(-0.05 * (x + 35.0) ** 2)
         return np.asarray(np.exp(-0.05 * (x - 10.0) ** 2) + new)
 
-    def largest(self, t: float) -> float:
-        """Return the largest reward over the interval at time `t`: the peaks do not overlap."""
+    def largest_reward(self, t: float) -> float:
+        """Return the height of the higher peak at time `t`, since the peaks do not overlap."""
         return max(1.0, self._height(t))
 
 

@@ -44,10 +44,10 @@ from tvbandits.datasets.tables.readings import (
     with_index_as_column,
 )
 from tvbandits.datasets.tables.rounds import doubts_about, find_step
-from tvbandits.datasets.tables.sentinels import check_sentinels
+from tvbandits.datasets.tables.sentinels import check_sentinels, zero_notes
 from tvbandits.domains.problem import NamedProblem
-from tvbandits.option_text import option_text
-from tvbandits.validation import Array, finite_number, of_kind
+from tvbandits.option_text import format_option
+from tvbandits.validation import Array, check_instance, finite_number
 
 
 def kilometres(latitude: Array, longitude: Array, radius: float = 6371.0088) -> Array:
@@ -177,7 +177,7 @@ def sensor_field(
      [4. 1.]]
     """
     finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
-    of_kind("options", options, FileOptions, "FileOptions(...)")
+    check_instance("options", options, FileOptions, "FileOptions(...)")
     places, unread = _sites_table(sites, options)
     sheet = read_source(values, "values", options)
     with naming_source(values):
@@ -186,7 +186,10 @@ def sensor_field(
         numbers = select_times(as_numbers(table[common], options=options), start, end)
         check_sentinels(numbers, options)
         readings = _complete_readings(numbers, every, minimum_completeness)
-        if doubts := similar_names(table.columns) + doubts_about(readings):
+        doubts = (
+            similar_names(table.columns) + doubts_about(readings) + zero_notes(numbers, options)
+        )
+        if doubts:
             warnings.warn("; ".join(doubts), UserWarning, stacklevel=2)
     with naming_source(sites):
         points = points_of(places.loc[readings.columns])
@@ -286,7 +289,10 @@ def read_places(sites: pd.DataFrame, options: FileOptions = NO_OPTIONS) -> pd.Da
         raise ValueError(f"sites must all have an id ({column}); row {ids.index('') + 1} has none")
     twice = [each for each, times in Counter(ids).items() if times > 1]
     if twice:
-        raise ValueError(f"sites are given twice: {few(twice)}")
+        raise ValueError(
+            f"sites are given twice: {few(twice)}; of a table of readings, name the columns by "
+            f"{format_option('time', 'COLUMN')} and {format_option('station', 'COLUMN')}"
+        )
     return as_numbers(table[_coordinates(table)].set_axis(ids, axis=0), "coordinate").dropna()
 
 
@@ -308,7 +314,7 @@ def places_in_readings(table: pd.DataFrame, options: FileOptions) -> pd.DataFram
         if stations_of(table, layout).duplicated().any():
             raise ValueError(
                 "stations have several rows, and no latitude and longitude: name these columns by "
-                f"{option_text('degrees', 'LAT+LON')}, or give the places in a table of their own"
+                f"{format_option('degrees', 'LAT+LON')}, or give the places in a table of their own"
             )
         return table
     rows = table[list(layout.places)].assign(station=stations_of(table, layout)).drop_duplicates()
@@ -339,10 +345,12 @@ def with_degrees(table: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
         pairs = zip(found, ("y", "x"), strict=True)
         return table.rename(columns={name: other for name, other in pairs if name is not None})
     own = {plain(name): name for name in reversed(table.columns)}
-    columns = [own.get(plain(each)) for each in columns_of_option(options, "degrees")]
+    columns = [
+        own.get(plain(each)) for each in columns_of_option(options, "degrees", table.columns)
+    ]
     if len(set(columns)) != 2 or None in columns:
         raise ValueError(
-            f"{option_text('degrees', options.degrees)} must name two columns, LAT+LON, or be "
+            f"{format_option('degrees', options.degrees)} must name two columns, LAT+LON, or be "
             f"none; there are: {', '.join(map(str, table.columns))}"
         )
     rest = table.drop(columns=[each for each in found if each is not None and each not in columns])
@@ -375,8 +383,8 @@ def degrees_doubt(places: pd.DataFrame, options: FileOptions = NO_OPTIONS) -> st
     text = fitting[-1] if plain(names[0]).startswith(("x", "e", "lo")) else fitting[0]
     return (
         f"{names[0]} and {names[1]} may be degrees, and are used as lengths, as they are: if they are "
-        f"degrees, say {option_text('degrees', text)} (LAT+LON), and otherwise "
-        f"{option_text('degrees', 'none')}"
+        f"degrees, say {format_option('degrees', text)} (LAT+LON), and otherwise "
+        f"{format_option('degrees', 'none')}"
     )
 
 
@@ -453,7 +461,7 @@ def points_of(places: pd.DataFrame) -> Array:
         if len(wrong):
             raise ValueError(
                 f"site {wrong.index[0]}: {name} must be degrees, got {wrong.iloc[0]}: if it is a "
-                f"length, say {option_text('degrees', 'none')}"
+                f"length, say {format_option('degrees', 'none')}"
             )
     east_north = kilometres(places[latitude].to_numpy(float), places[longitude].to_numpy(float))
     others = places.drop(columns=[latitude, longitude]).to_numpy(float)

@@ -1,7 +1,7 @@
-"""Made-up rewards with a known drift: bumps, Gaussian-process drift, abrupt switches, costs.
+"""Synthetic rewards with a known drift: a bump, Gaussian-process drift, abrupt switches, two costs.
 
-The bump is that of SparQ-GP-UCB. The costs, whose best setting wanders as in tuning a device, are the
-formulas of dbo-torch and of Xopt.
+The bump is the experiment of SparQ-GP-UCB. The costs, whose optimum wanders as that of a device that is
+being tuned, are the formulas of dbo-torch and of Xopt.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 from tvbandits.datasets.base import (
     IntervalProblem,
     PathProblem,
-    autoregressive,
     draw_paths,
+    make_autoregressive,
     mean_change,
 )
 from tvbandits.datasets.cached import cached_property
@@ -28,7 +28,7 @@ from tvbandits.validation import (
     Array,
     as_points,
     as_time,
-    choice,
+    check_choice,
     finite_number,
     positive_number,
 )
@@ -36,11 +36,11 @@ from tvbandits.validation import (
 
 @dataclass(frozen=True)
 class DriftingBump(IntervalProblem):
-    """The synthetic experiment of SparQ-GP-UCB, section 4.1.
+    """A bump that swings to and fro: the synthetic experiment of SparQ-GP-UCB, section 4.1.
 
     f(x, t) = exp(-0.05 (x - a sin(w t))^2) + 0.5 cos(0.2 x) + 1.5   on [-50, 50],
 
-    with a = 5 and w = 0.1 there.
+    with a = 5 and w = 0.1 in the paper.
 
     Parameters
     ----------
@@ -49,9 +49,9 @@ class DriftingBump(IntervalProblem):
     horizon : int
     noise_variance : float
     amplitude : float
-        a: how far from the middle the bump wanders, at most 50.
+        a: how far the bump swings from the middle, at most 50.
     speed : float
-        w: radians a step.
+        w: angular frequency, radians per step.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class DriftingBump(IntervalProblem):
     amplitude: float = 5.0
     speed: float = 0.1
     ends = (-50.0, 50.0)
-    kernel = RBF(3.5)  # about what log evidence gives on a uniform sample
+    kernel = RBF(3.5)  # near the length scale that maximizes the evidence of a uniform sample
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,21 +78,21 @@ class DriftingBump(IntervalProblem):
 
     @cached_property
     def variation(self) -> float:
-        """Mean of max_x abs(f(x, t+1) - f(x, t)) over the horizon, on a fine grid."""
+        """Return the mean of max_x abs(f(x, t+1) - f(x, t)) over the horizon, on a fine grid."""
         X = np.linspace(-50.0, 50.0, 2001)[:, None]
         values = (self.value(X, step) for step in range(1, self.horizon + 1))
         return mean_change(values, self.horizon)
 
     @property
     def rkhs_variation(self) -> float:
-        """Mean of the RKHS norm of f(., t+1) - f(., t) over the horizon: eq. 20 of SparQ-GP-UCB.
+        """Return the mean RKHS norm of f(., t+1) - f(., t) over the horizon: eq. 20 of SparQ-GP-UCB.
 
         The bump exp(-0.05 (x - c)^2) is Gaussian with variance 10. In the RKHS of exp(-d^2 / (2 l^2)) on
-        the real line two of them, around c and c', have the inner product
+        the real line, two such bumps with centres c and c' have the inner product
 
             10 / (l sqrt(2 s)) exp(-(c - c')^2 / (4 s)),    s = 10 - l^2 / 2,
 
-        by Fourier transforms. The norm on the interval is smaller by what lies outside of it.
+        by Fourier transforms. The norm in the RKHS of the interval is at most that of the real line.
         """
         variance, length = 10.0, float(self.kernel.length_scale)
         s = variance - length**2 / 2
@@ -112,10 +112,10 @@ class DriftingBump(IntervalProblem):
         bump = np.exp(-0.05 * (x - self.amplitude * np.sin(self.speed * as_time(t))) ** 2)
         return np.asarray(bump + 0.5 * np.cos(0.2 * x) + 1.5)
 
-    def largest(self, t: float) -> float:
+    def largest_reward(self, t: float) -> float:
         """Return the largest reward over the interval at time `t`."""
-        # Both terms peak within [-5, 5] as in the paper, and one of them in a reach of the other's peak
-        # otherwise; the grid's spacing of 1e-3 leaves an error below 1e-7.
+        # With an amplitude of at most 5, as in the paper, both terms peak within [-5, 5]; otherwise the
+        # grid covers the whole interval. Its spacing of 1e-3 leaves an error below 1e-7.
         reach = 6.0 if self.amplitude <= 5.0 else 50.0
         grid = np.linspace(-reach, reach, int(2000 * reach) + 1)
         return float(self.value(grid[:, None], t).max())
@@ -123,11 +123,11 @@ class DriftingBump(IntervalProblem):
 
 @dataclass(frozen=True)
 class GPDrift(PathProblem):
-    """A sample path of the model behind TV-GP-UCB (Bogunovic 2016), exact in time.
+    """A sample path of the model of TV-GP-UCB (Bogunovic 2016) at whole steps.
 
     f_1 = g_1 and f_{t+1} = sqrt(1 - epsilon) f_t + sqrt(epsilon) g_{t+1}, with g_1, g_2, ...
-    independent draws of GP(0, k) on a grid of the unit square. It is known at whole steps. `smoothness`
-    is that of k: "rbf", or "matern52" for a Matern kernel with nu = 5/2.
+    independent draws of GP(0, k) on a grid of the unit square. `smoothness` selects k: "rbf", or
+    "matern52" for a Matern kernel with nu = 5/2.
 
     Examples
     --------
@@ -151,32 +151,32 @@ class GPDrift(PathProblem):
         finite_number("epsilon", self.epsilon, low=0.0, high=1.0)
         self._check_size(self.horizon * self.points_per_axis**2, self.largest_path)
         positive_number("length_scale", self.length_scale)
-        choice("smoothness", self.smoothness, ("rbf", "matern52"))
+        check_choice("smoothness", self.smoothness, ("rbf", "matern52"))
 
     @cached_property
     def domain(self) -> Candidates:
-        """The grid."""
+        """Return the grid on the unit square."""
         return Candidates.grid([(0.0, 1.0), (0.0, 1.0)], self.points_per_axis)
 
     @property
     def kernel(self) -> Any:
-        """The kernel of the path."""
+        """Return the kernel k over points."""
         if self.smoothness == "matern52":
             return Matern(self.length_scale, nu=2.5)
         return RBF(self.length_scale)
 
     @cached_property
     def path(self) -> Array:
-        """Rewards of all steps and candidates, shape (horizon, A)."""
-        draws = draw_paths(self.kernel(self.domain.X), self.horizon, self.rng(0x6D))
-        return autoregressive(draws, (1 - self.epsilon) ** 0.5, self.epsilon**0.5)
+        """Return the rewards of all steps and candidates, shape (horizon, A)."""
+        draws = draw_paths(self.kernel(self.domain.X), self.horizon, self.make_rng(0x6D))
+        return make_autoregressive(draws, (1 - self.epsilon) ** 0.5, self.epsilon**0.5)
 
 
 @dataclass(frozen=True)
 class Switching(PathProblem):
-    """A reward that stays still, then changes abruptly: a new GP draw every `every` steps.
+    """A reward that switches abruptly to a new draw of a Gaussian process after every `every` steps.
 
-    The draws are of GP(0, RBF) on a grid of [0, 1]; between switches nothing moves.
+    The draws are from GP(0, RBF) on a grid of [0, 1]; the reward is constant between switches.
 
     Examples
     --------
@@ -201,23 +201,23 @@ class Switching(PathProblem):
 
     @cached_property
     def domain(self) -> Candidates:
-        """The grid."""
+        """Return the grid on [0, 1]."""
         return Candidates(np.linspace(0.0, 1.0, self.candidates)[:, None])
 
     @property
     def kernel(self) -> Any:
-        """The kernel of the pieces."""
+        """Return the kernel of the draws."""
         return RBF(self.length_scale)
 
     @cached_property
     def path(self) -> Array:
-        """One reward for each piece between switches, shape (pieces, A)."""
+        """Return the rewards of each piece between switches, shape (pieces, A)."""
         pieces = -(-self.horizon // self.every)
-        return draw_paths(self.kernel(self.domain.X), pieces, self.rng(0x53))
+        return draw_paths(self.kernel(self.domain.X), pieces, self.make_rng(0x53))
 
-    def row(self, t: float) -> int:
-        """Return the number of the piece."""
-        return self.piece(t, self.every)
+    def row_at(self, t: float) -> int:
+        """Return the index of the piece at time `t`."""
+        return self.piece_at(t, self.every)
 
 
 def bogunovic(
@@ -226,12 +226,14 @@ def bogunovic(
     horizon: int = 200,
     seed: int = 0,
 ) -> GPDrift:
-    """The synthetic experiment of Bogunovic (2016): 50 x 50 points, length scale 0.2, noise 0.01.
+    """Return the synthetic problem of Bogunovic (2016): 50 x 50 points, length scale 0.2.
+
+    The noise variance is 0.01.
 
     Parameters
     ----------
     epsilon : float
-        Rate of change; the paper has 0.001, 0.01 and 0.03.
+        Forgetting rate; the paper has 0.001, 0.01 and 0.03.
     smoothness : "rbf" or "matern52"
     horizon : int
     seed : int
@@ -240,12 +242,14 @@ def bogunovic(
 
 
 def mandl(epsilon: float = 0.01, horizon: int = 10_000, seed: int = 0) -> GPDrift:
-    """The experiment of Mandl and Kekkonen (2026): 20 x 20 points, length scale 0.1, noise 0.01.
+    """Return the problem of Mandl and Kekkonen (2026): 20 x 20 points, length scale 0.1.
+
+    The noise variance is 0.01.
 
     Parameters
     ----------
     epsilon : float
-        Rate of change; the paper has 0.1, 0.01 and 0.001.
+        Forgetting rate; the paper has 0.1, 0.01 and 0.001.
     horizon : int
     seed : int
     """
@@ -254,13 +258,13 @@ def mandl(epsilon: float = 0.01, horizon: int = 10_000, seed: int = 0) -> GPDrif
 
 @dataclass(frozen=True)
 class Exoskeleton(IntervalProblem):
-    """The formula benchmark of dbo-torch: the best torque goes from 5 to 0 in `horizon` steps.
+    """The analytic benchmark of dbo-torch, whose best torque falls from 5 to 0 within `horizon` steps.
 
     The method of dbo-torch (0.2, M. Colley 2026) is that of Kim and Sergi, Dynamic Bayesian
     optimization for non-stationary systems, doi 10.1080/10255842.2025.2595150.
 
-    f(x, t) = -|x - 5 (1 - (t - 1) / (horizon - 1))| on [-5, 9], the negative of its cost; the noise has
-    a deviation of 0.35.
+    f(x, t) = -|x - 5 (1 - (t - 1) / (horizon - 1))| on [-5, 9], the negative of its cost. The standard
+    deviation of the noise is 0.35.
 
     Parameters
     ----------
@@ -283,11 +287,11 @@ class Exoskeleton(IntervalProblem):
     name: str = "exoskeleton"
     ends = (-5.0, 9.0)
     ranges: ClassVar = {**IntervalProblem.ranges, "horizon": (2, LARGEST_WHOLE)}
-    kernel = Matern(3.0, nu=1.5)  # continuous, with room for a kink
+    kernel = Matern(3.0, nu=1.5)  # an RBF kernel would be too smooth for the kink
 
     @property
     def variation(self) -> float:
-        """5 / (horizon - 1): far from the best setting, the cost changes as much as that moves."""
+        """Return 5 / (horizon - 1): the slope of the cost is 1, so it changes as the optimum moves."""
         return 5.0 / (self.horizon - 1)
 
     def value(self, X: Array, t: float) -> Array:
@@ -296,19 +300,19 @@ class Exoskeleton(IntervalProblem):
         target = 5.0 * (1.0 - (t - 1.0) / (self.horizon - 1))
         return -np.abs(np.asarray(X, dtype=np.float64)[:, 0] - target)
 
-    def largest(self, t: float) -> float:
-        """Return 0: there is no cost at the best setting."""
+    def largest_reward(self, t: float) -> float:
+        """Return 0: the best setting costs nothing."""
         self.check_time(t)
         return 0.0
 
 
 @dataclass(frozen=True)
 class TimedParabola(IntervalProblem):
-    """The time-dependent example of Xopt: a parabola whose lowest point swings, then wanders off.
+    """The time-dependent example of Xopt: a parabola whose optimum swings, then moves away linearly.
 
     f(x, t) = -(x - k(t))^2 on [-1, 1], the negative of its cost. Step s is at t = s / 10 seconds;
-    k(t) = 0.25 sin(0.6 t) + 0.001 t before 50 seconds, and -0.015 (t - 50) from then on. It is read
-    exactly there; here a noise of deviation 0.01 stands for what every machine adds.
+    k(t) = 0.25 sin(0.6 t) + 0.001 t before 50 seconds, and -0.015 (t - 50) from then on. Xopt's example
+    has no noise; here its standard deviation is 0.01, as a real machine would add.
 
     Parameters
     ----------
@@ -330,29 +334,34 @@ class TimedParabola(IntervalProblem):
     noise_variance: float = 1e-4
     name: str = "xopt-drift"
     ends = (-1.0, 1.0)
-    # The variation is computed step by step.
+    # The variation is computed in a loop over steps, so the horizon is limited.
     ranges: ClassVar = {**IntervalProblem.ranges, "horizon": (1, 1_000_000)}
 
-    def lowest(self, t: float) -> float:
-        """Return the lowest point of the parabola at step `t`."""
+    def optimum_at(self, t: float) -> float:
+        """Return k at step `t`, where the cost is zero."""
         self.check_time(t)
-        now = t / 10
-        return float(0.25 * np.sin(0.6 * now) + 0.001 * now if now < 50 else -0.015 * (now - 50))
+        seconds = t / 10
+        if seconds < 50:
+            return float(0.25 * np.sin(0.6 * seconds) + 0.001 * seconds)
+        return float(-0.015 * (seconds - 50))
 
     @cached_property
     def variation(self) -> float:
-        """Mean of max_x abs(f(x, t+1) - f(x, t)): at x = 1 or x = -1, |dk| (2 + |k + k'|)."""
-        k = np.array([self.lowest(step) for step in range(1, self.horizon + 1)])
+        """Return the mean of max_x abs(f(x, t+1) - f(x, t)).
+
+        The change is largest at x = 1 or x = -1, where it is |k - k'| (2 + |k + k'|).
+        """
+        k = np.array([self.optimum_at(step) for step in range(1, self.horizon + 1)])
         changes = np.abs(np.diff(k)) * (2 + np.abs(k[1:] + k[:-1]))
         return float(changes.mean()) if len(changes) else 0.0
 
     def value(self, X: Array, t: float) -> Array:
         """Return the noise-free reward at points (n, 1), shape (n,)."""
-        return np.asarray(-((as_points(X, 1)[:, 0] - self.lowest(t)) ** 2))
+        return np.asarray(-((as_points(X, 1)[:, 0] - self.optimum_at(t)) ** 2))
 
-    def largest(self, t: float) -> float:
+    def largest_reward(self, t: float) -> float:
         """Return the largest reward over the interval at time `t`."""
-        return float(-(max(abs(self.lowest(t)) - 1.0, 0.0) ** 2))
+        return float(-(max(abs(self.optimum_at(t)) - 1.0, 0.0) ** 2))
 
 
 PROBLEMS = (

@@ -1,4 +1,4 @@
-"""A problem on a fixed table of rewards (time x site)."""
+"""A problem whose rewards are a fixed table (time x site)."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from tvbandits.domains.candidates import Candidates
 from tvbandits.validation import (
     LARGEST_WHOLE,
     Array,
+    as_list,
     as_points,
     as_time,
+    check_function,
+    check_instance,
+    check_optional,
+    check_text,
     clean,
-    function,
     noise_variance_number,
-    not_negative,
-    of_kind,
-    optional,
-    settle,
-    several,
-    text,
+    nonnegative_number,
+    set_fields,
     whole_number,
 )
 
 
 @dataclass(frozen=True, eq=False)
 class TableProblem(CandidatesProblem):
-    """A drifting reward in a table of A points and T times; a `tvbandits.domains.problem.Problem`.
+    """A drifting reward from a table of T times and A points.
 
     Parameters
     ----------
     values : array of shape (T, A)
-        Noise-free reward; row s - 1 holds the rewards of time s = 1, ..., T.
+        Noise-free rewards; row s - 1 contains the rewards at time s = 1, ..., T.
     points : array of shape (A, d)
-        The places of the columns, no two alike.
+        The coordinates of the columns' sites, all different.
     name : str
         The name of the problem in rows and pictures.
     unit : str
@@ -47,18 +47,18 @@ class TableProblem(CandidatesProblem):
     noise_variance : float or None
         Noise variance of a reward (unit of reward squared); None: policies learn it.
     kernel : scikit-learn kernel, optional
-        Recommended prior over points; None: fitted on a first sample.
+        Recommended kernel over points; None: it is fitted on an initial sample.
     labels : tuple of A str, optional
-        Names of the columns, for people.
+        Names of the columns, for display.
     summary : str, optional
         The origin of the values, in one line.
     steps : int, optional
-        Steps of a run on a table of one row, which stays; otherwise there are as many as rows.
+        Steps of a run; the last row is repeated if the table has only one. None: the number of rows.
     redraw : callable, optional
-        Maps a seed to another realisation, for tables that are random themselves.
+        Returns the realisation of a seed, for tables that are random themselves.
     added_noise : float, optional
-        Variance of the noise that is added when the values are played; `noise_variance` where left out.
-        0 for values that are measurements, and hold their noise already.
+        Variance of the noise that is added to a value when it is played; None: `noise_variance`.
+        0 for values that are measurements, and contain their noise already.
 
     Raises
     ------
@@ -96,51 +96,53 @@ class TableProblem(CandidatesProblem):
                 f"points must have {values.shape[1]} rows, one for each column of values, "
                 f"got {len(domain)}"
             )
-        labels = tuple(several("labels", self.labels, "the names of the columns"))
+        labels = tuple(as_list("labels", self.labels, "the names of the columns"))
         if labels and len(labels) != len(domain):
             raise ValueError(f"labels must name {len(domain)} points, got {len(labels)}")
         for name in ("name", "unit", "summary"):
-            text(name, getattr(self, name))
+            check_text(name, getattr(self, name))
         for label in labels:
-            of_kind("each of labels", label, str, "a text")
-        labels = tuple(map(clean, labels))  # they come from files, and people read them
+            check_instance("each of labels", label, str, "a text")
+        labels = tuple(map(clean, labels))  # labels from files may contain control characters
         if self.steps is not None:
             at_most = LARGEST_WHOLE if len(values) == 1 else len(values)
             whole_number("steps", self.steps, at_least=len(values), at_most=at_most)
-        optional(function, "redraw", self.redraw, "a function of a seed, or None")
-        optional(of_kind, "kernel", self.kernel, Kernel, "a scikit-learn kernel, or None")
-        noise = optional(noise_variance_number, "noise_variance", self.noise_variance)
-        optional(not_negative, "added_noise", self.added_noise)
+        check_optional(check_function, "redraw", self.redraw, "a function of a seed, or None")
+        check_optional(
+            check_instance, "kernel", self.kernel, Kernel, "a scikit-learn kernel, or None"
+        )
+        noise = check_optional(noise_variance_number, "noise_variance", self.noise_variance)
+        check_optional(nonnegative_number, "added_noise", self.added_noise)
         values.setflags(write=False)
-        settle(self, values=values, labels=labels, points=domain.X, domain=domain)
-        settle(self, noise_variance=noise)
+        set_fields(self, values=values, labels=labels, points=domain.X, domain=domain)
+        set_fields(self, noise_variance=noise)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.summary}" if self.summary else self.name
 
     @property
     def horizon(self) -> int:
-        """Number of steps T."""
+        """Return the number of steps T."""
         return self.steps or len(self.values)
 
     @property
     def variation(self) -> float | None:
-        """Mean over time of the largest change of any point in one step; None for one step."""
+        """Return the mean over time of the largest change of any point in one step; None if T = 1."""
         return None if self.horizon == 1 else mean_change(self.values, self.horizon)
 
     def references(self) -> References:
-        """Return the average dynamic regret of players without a model over the whole table."""
-        # Two equal steps stand for any longer run on one row: its means are the same.
+        """Return the average dynamic regret of model-free players over the whole table."""
+        # Two equal rows have the same averages as any longer run on one row.
         constant = len(self.values) == 1 < self.horizon
         return references(np.repeat(self.values, 2, axis=0) if constant else self.values)
 
     def realise(self, seed: int) -> TableProblem:
-        """Return the realisation of `seed`; a table of measurements has one realisation, itself."""
+        """Return the realisation of a seed; a table of measurements is its own only realisation."""
         whole_number("seed", seed, at_least=0)
         return self if self.redraw is None else self.redraw(seed)
 
     def rewards_at(self, t: float) -> Array:
-        """Return row t of the table."""
+        """Return the rewards of all points at time `t`, shape (A,)."""
         step = as_time(t)
         if not (step.is_integer() and 1 <= step <= self.horizon):
             raise ValueError(f"t must be a whole number from 1 to {self.horizon}, got {t}")

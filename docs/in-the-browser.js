@@ -1,6 +1,6 @@
-// The page that runs Python: a worker holds it, so that the page stays alive while it computes.
+// Run Python in a worker, so that the page responds while Python computes.
 const part = (name) => document.getElementById(`tv-${name}`);
-const here = new URL(".", document.currentScript.src);
+const base = new URL(".", document.currentScript.src);
 let worker = null;
 
 function show({ state, output, picture, done }) {
@@ -25,7 +25,7 @@ function run() {
     return;
   }
   if (worker === null) {
-    worker = new Worker(new URL("in-the-browser-worker.js", here), { type: "module" });
+    worker = new Worker(new URL("in-the-browser-worker.js", base), { type: "module" });
     worker.onmessage = (message) => show(message.data);
   }
   worker.postMessage({ code: part("code").value });

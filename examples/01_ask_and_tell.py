@@ -1,4 +1,4 @@
-"""Ask and tell: follow a drifting maximum in a few lines, and look at what the bandit learned."""
+"""Ask and tell: follow a drifting maximum in a few lines, and plot what the bandit has learned."""
 
 from pathlib import Path
 
@@ -16,10 +16,10 @@ def reward(x: np.ndarray, t: float) -> float:
     return float(np.exp(-((x[0] - 5 - 3 * np.sin(t / 30)) ** 2)))
 
 
-def main(out: Path = HERE) -> float:
+def main(folder: Path = HERE) -> float:
     rng = np.random.default_rng(0)
     domain = Candidates(np.linspace(0, 10, 101)[:, None])
-    # Without a forgetting rate the bandit learns how fast the reward drifts.
+    # If no forgetting rate is given, the bandit learns how fast the reward drifts.
     bandit = policies.adaptive_gp_ucb(
         domain, kernel=RBF(1.0), noise_variance=0.01, beta=2.0, seed=0
     )
@@ -47,7 +47,7 @@ def main(out: Path = HERE) -> float:
     bottom.plot(x, [reward(p, 200) for p in domain.X], "k--", linewidth=1, label="true reward")
     bottom.set(xlabel="x", ylabel="reward at t = 200")
     bottom.legend(loc="upper right")
-    figure.savefig(out / "01_ask_and_tell.png", dpi=120)
+    figure.savefig(folder / "01_ask_and_tell.png", dpi=120)
     return average
 
 

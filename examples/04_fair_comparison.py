@@ -1,8 +1,8 @@
-"""Comparing fairly: at the theorem's width and at a constant one, with and without equal information.
+"""A fair comparison: at the theorem's width and at a constant one, with and without equal information.
 
-A width chosen for one policy can make any other look bad, and a policy that asks an expert knows more
-than one that does not. So this comparison shows both: what the width does, and what the choice of
-questions does once every policy gets as many answers.
+A width that suits one policy can make any other look bad, and a policy with an expert has more
+information than one without. So this comparison shows the effect of the width, and the effect of the
+choice of queries when every policy gets equally many answers.
 """
 
 from pathlib import Path
@@ -23,7 +23,7 @@ CASES = {
 HATCHES = ("", "//", "..")
 
 
-def main(out: Path = HERE) -> float:
+def main(folder: Path = HERE) -> float:
     problem = DriftingBump(candidates=201, horizon=150)
     regret = pd.DataFrame(
         {
@@ -33,22 +33,22 @@ def main(out: Path = HERE) -> float:
     ).loc[POLICIES]
     print(regret.round(3).to_string())
     sparq = regret.loc["sparq-gp-ucb"]
-    others = regret.drop("sparq-gp-ucb").min()
+    best_other = regret.drop("sparq-gp-ucb").min()
     for name in CASES:
-        print(f"{name}: sparq-gp-ucb {sparq[name]:.3f}, best of the others {others[name]:.3f}")
+        print(f"{name}: sparq-gp-ucb {sparq[name]:.3f}, best of the others {best_other[name]:.3f}")
 
     figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()
     for i, (name, hatch) in enumerate(zip(CASES, HATCHES, strict=True)):
-        places = [row + 0.27 * (i - 1) for row in range(len(POLICIES))]
-        shade = str(0.35 + 0.22 * i)
+        positions = [row + 0.27 * (i - 1) for row in range(len(POLICIES))]
+        grey = str(0.35 + 0.22 * i)
         axes.bar(
-            places, regret[name], 0.25, label=name, color=shade, hatch=hatch, edgecolor="white"
+            positions, regret[name], 0.25, label=name, color=grey, hatch=hatch, edgecolor="white"
         )
     axes.set_xticks(range(len(POLICIES)), POLICIES)
     axes.set(ylabel=f"average regret, {problem.horizon} steps, 3 seeds")
     axes.legend(frameon=False)
-    figure.savefig(out / "04_fair_comparison.png", dpi=120)
+    figure.savefig(folder / "04_fair_comparison.png", dpi=120)
     return float(sparq["width 2"])
 
 

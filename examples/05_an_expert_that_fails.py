@@ -1,11 +1,9 @@
-"""An expert that fails: slow, partial, wrong and down, and what each wrapper does about it.
+"""An expert that fails: it loses answers, understates its noise, and is down, and wrappers help.
 
-The sensors of a network lose a third of their answers, understate their noise tenfold, and are down for
-a fortnight. Each wrapper does one thing: `Retrying` asks again, `Calibrated` estimates how far to trust
-the sensors, and `Budgeted` keeps the budget. Whatever happens, the bandit continues.
-
-The wrappers give you a budget that holds, a report that the sensors are not as good as they say, and a
-second question where an answer was lost.
+The sensors of a network lose three answers in ten, understate their noise tenfold, and are down for a
+fortnight. Each wrapper does one thing: `Retrying` repeats a failed query, `Calibrated` estimates the
+true variance of the answers and corrects them, and `Budgeted` limits the number of queries. The bandit
+continues in any case.
 """
 
 import warnings
@@ -33,7 +31,8 @@ NETWORK = ozone_network(days=DAYS)
 FAULTS = (Faults(loss=0.3), Faults(variance_factor=0.1), Faults(down=DOWN))
 
 
-def sensors(faults: tuple[Faults, ...]) -> SensorExpert:
+def make_sensors(faults: tuple[Faults, ...]) -> SensorExpert:
+    """Return an expert whose stations have some faults."""
     transport = StubTransport(
         NETWORK.values, NETWORK.labels, noise_variance=10 * NOISE, faults=faults
     )
@@ -54,29 +53,29 @@ def play(expert: Expert) -> np.ndarray:
         regret.append(NETWORK.best(day) - level[0])
     info = bandit.info
     print(
-        f"  asked {info.queries.total_asked}, answered {info.queries.total_answered}, "
-        f"refused {info.queries.total_refused}, {info.queries.failures} days without anybody, "
+        f"  {info.queries.total_asked} queries, {info.queries.total_answered} answers, "
+        f"{info.queries.total_refused} refusals, {info.queries.failures} days without an expert, "
         f"cost {info.queries.total_cost:.0f}"
     )
     return np.array(regret)
 
 
-def main(out: Path = HERE) -> float:
-    failing = sensors(FAULTS)
+def main(folder: Path = HERE) -> float:
+    failing = make_sensors(FAULTS)
     calibrated = Calibrated(failing)
-    careful = Budgeted(Retrying(calibrated, attempts=3), per_step=8)
+    wrapped = Budgeted(Retrying(calibrated, attempts=3), per_step=8)
     curves = {}
     with warnings.catch_warnings(record=True) as messages:
         warnings.simplefilter("always", ExpertDownWarning)
         for name, expert in (
-            ("sound sensors", sensors(())),
+            ("sensors without faults", make_sensors(())),
             ("failing sensors", failing),
-            ("failing, wrapped", careful),
+            ("failing sensors, wrapped", wrapped),
         ):
             print(name)
             curves[name] = play(expert)
-    for each in messages:
-        print(f"warned once: {each.message}")
+    for message in messages:
+        print(f"warning: {message.message}")
     print(calibrated.report())
 
     figure = Figure(figsize=(8, 4), layout="constrained")
@@ -84,13 +83,13 @@ def main(out: Path = HERE) -> float:
     days = np.arange(1, DAYS + 1)
     for (name, regret), dashes in zip(curves.items(), ("-", ":", "--"), strict=True):
         axes.plot(days, np.cumsum(regret) / days, "k", linestyle=dashes, label=name)
-    axes.axvspan(*DOWN, color="0.9", label="nobody can be reached")
+    axes.axvspan(*DOWN, color="0.9", label="sensors are down")
     axes.set(xlabel="day t", ylabel="average regret $R_t / t$ (ppb)", ylim=(0, None))
     axes.legend()
-    figure.savefig(out / "05_an_expert_that_fails.png", dpi=120)
+    figure.savefig(folder / "05_an_expert_that_fails.png", dpi=120)
     for name, regret in curves.items():
         print(f"{name}: average regret {regret.mean():.2f} ppb a day")
-    return float(curves["failing, wrapped"].mean())
+    return float(curves["failing sensors, wrapped"].mean())
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""A comparison on a cluster: three problems, four policies, two workers of Dask, the same rows.
+"""A comparison on a cluster: three problems and four policies on two Dask workers, with the same rows.
 
-`--cluster local:2` starts two workers on this machine; with the address of a scheduler in its place the
-same command plays on as many machines as there are. Every finished run is on the disk at once. This
-script compares the rows of the cluster with those of one process. It needs the extra `dask`:
+`--cluster local:2` starts two workers on this machine; with the address of a scheduler instead, the
+same command uses all machines of the cluster. Every finished run is written to the disk at once. This
+script compares rows of the cluster with those of one process. It needs the extra `dask`:
 `pip install '.[dask]'`.
 """
 
@@ -29,8 +29,8 @@ POLICIES = ["uniform", "sw-gp-ucb", "adaptive-gp-ucb", "frugal-gp-ucb:queries_pe
 STEPS, SEEDS = 80, 2
 
 
-def on_two_workers(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Play on the cluster; return a row for every step, and one for each problem and policy."""
+def play_on_cluster(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Play on a cluster; return a row for every step, and one for each problem and policy."""
     command = [sys.executable, "-m", "tvbandits", "compare", *PROBLEMS, "--cluster", "local:2"]
     command += [word for name in POLICIES for word in ("--policy", name)]
     command += ["--horizon", str(STEPS), "--seeds", str(SEEDS), "--out", str(folder)]
@@ -40,33 +40,33 @@ def on_two_workers(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     return pd.read_csv(folder / "rows.csv.gz"), pd.DataFrame(json.loads(output)["summary"])
 
 
-def main(out: Path = HERE) -> float:
-    with tempfile.TemporaryDirectory() as folder:
-        rows, summary = on_two_workers(Path(folder) / "results")
+def main(folder: Path = HERE) -> float:
+    with tempfile.TemporaryDirectory() as temporary:
+        rows, summary = play_on_cluster(Path(temporary) / "results")
     regret = summary.pivot(index="problem", columns="policy", values="average_regret")
     regret = regret.loc[PROBLEMS, POLICIES]
     print(regret.round(3).to_string())
 
     problem = DriftingBump(candidates=101)
-    here = compare(problem, ["sw-gp-ucb"], seeds=SEEDS, horizon=STEPS)
-    there = rows[(rows["problem"] == PROBLEMS[0]) & (rows["policy"] == "sw-gp-ucb")]
-    same = bool(np.array_equal(here["reward"], there["reward"]))
-    print(f"{len(rows)} steps; those played here as well have the same rewards: {same}")
+    local_rows = compare(problem, ["sw-gp-ucb"], seeds=SEEDS, horizon=STEPS)
+    cluster_rows = rows[(rows["problem"] == PROBLEMS[0]) & (rows["policy"] == "sw-gp-ucb")]
+    is_equal = bool(np.array_equal(local_rows["reward"], cluster_rows["reward"]))
+    print(f"{len(rows)} rows; those of sw-gp-ucb equal the rows of one process: {is_equal}")
 
-    of_uniform = regret.div(regret["uniform"], axis=0)
+    ratio = regret.div(regret["uniform"], axis=0)
     figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()
     x = np.arange(len(PROBLEMS))
     for i, name in enumerate(POLICIES[1:]):
         grey = str(0.85 - 0.32 * i)
-        axes.bar(x + 0.27 * (i - 1), of_uniform[name], 0.25, color=grey, edgecolor="k", label=name)
+        axes.bar(x + 0.27 * (i - 1), ratio[name], 0.25, color=grey, edgecolor="k", label=name)
     axes.axhline(1.0, color="k", linestyle=":", linewidth=1)
     axes.annotate("uniform choice", (x[-1] + 0.4, 1.0), ha="right", va="bottom", fontsize="small")
     axes.set_xticks(x, [name.partition(":")[0] for name in PROBLEMS])
-    axes.set(ylabel="regret over that of uniform choice", ylim=(0, 1.1))
+    axes.set(ylabel="regret / regret of uniform choice", ylim=(0, 1.1))
     figure.legend(loc="outside upper right", ncols=3, frameon=False)
-    figure.savefig(out / "09_on_a_cluster.png", dpi=120)
-    return float(of_uniform["frugal-gp-ucb:queries_per_step=2"].mean()) if same else float("nan")
+    figure.savefig(folder / "09_on_a_cluster.png", dpi=120)
+    return float(ratio["frugal-gp-ucb:queries_per_step=2"].mean()) if is_equal else float("nan")
 
 
 if __name__ == "__main__":

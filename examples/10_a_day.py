@@ -1,10 +1,10 @@
-"""A daily cycle: the same bandit knows of it, finds it, or goes without.
+"""A daily cycle: the same bandit with the period given, with a search for it, and without a season.
 
-Sixteen places of a hall warm up at hours of their own, and weather moves over them. A bandit plays
-the warmest place every hour and asks about two more. `Options(season=24)`, in the unit of its
-times, adds models with a part that returns after a day to those without. The weights of the models
-follow from how well they predict, so a season that is not there costs little. By default the bandit
-looks for a season in its readings, which takes some days; `season=None` leaves seasons out.
+Sixteen places in a hall warm up at different hours, with random weather on top. Every hour, a bandit
+plays the place that it expects to be the warmest, and queries two more. `Options(season=24)`, in the
+unit of the bandit's times, adds models with a periodic part to the models without one. The weights of
+the models follow from how well they predict, so a season that does not exist costs little. By default
+the bandit searches its readings for a season, which takes some days; `season=None` leaves seasons out.
 """
 
 from pathlib import Path
@@ -21,19 +21,19 @@ HERE = Path(__file__).resolve().parent
 DAYS, NOISE = 8, 0.01
 
 
-def hall(seed: int) -> TableProblem:
-    """Return degrees at 16 places, hour by hour: offsets, a daily cycle, weather of ten hours."""
+def make_hall(seed: int) -> TableProblem:
+    """Return hourly degrees at 16 places: offsets, a daily cycle, and weather that lasts ten hours."""
     rng = np.random.default_rng(seed)
     places = rng.uniform(0, 40, (16, 2))
     hours = np.arange(24 * DAYS)[:, None]
-    near = np.exp(-np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1)) / 15)
-    root = np.linalg.cholesky(near)
-    day = rng.uniform(1.0, 2.5, 16) * np.cos(2 * np.pi * (hours - rng.uniform(8, 20, 16)) / 24)
-    keep, weather = np.exp(-1 / 10), [root @ rng.standard_normal(16)]
+    distances = np.hypot(*(places[:, None] - places[None]).transpose(2, 0, 1))
+    root = np.linalg.cholesky(np.exp(-distances / 15))
+    cycle = rng.uniform(1.0, 2.5, 16) * np.cos(2 * np.pi * (hours - rng.uniform(8, 20, 16)) / 24)
+    decay, weather = np.exp(-1 / 10), [root @ rng.standard_normal(16)]
     for _ in hours[1:]:
-        fresh = np.sqrt(1 - keep**2) * root @ rng.standard_normal(16)
-        weather.append(keep * weather[-1] + fresh)
-    level = 20 + 0.5 * rng.standard_normal(16) + day + 0.6 * np.array(weather)
+        innovation = np.sqrt(1 - decay**2) * root @ rng.standard_normal(16)
+        weather.append(decay * weather[-1] + innovation)
+    level = 20 + 0.5 * rng.standard_normal(16) + cycle + 0.6 * np.array(weather)
     return TableProblem(level, places, name="hall", unit="degrees", noise_variance=NOISE)
 
 
@@ -61,11 +61,11 @@ def play(problem: TableProblem, season: Any, seed: int) -> np.ndarray:
     return np.array(regret)
 
 
-def main(out: Path = HERE) -> float:
-    seasons = {"told of the day": 24.0, "finds it": "find", "without": None}
+def main(folder: Path = HERE) -> float:
+    seasons = {"season=24": 24.0, 'season="find"': "find", "season=None": None}
     curves = {name: [] for name in seasons}
     for seed in range(2):
-        problem = hall(seed)
+        problem = make_hall(seed)
         for name, runs in curves.items():
             runs.append(play(problem, seasons[name], seed).reshape(DAYS, 24).mean(axis=1))
             print(f"{name}, seed {seed}: {runs[-1].mean():.3f} degrees an hour")
@@ -75,8 +75,8 @@ def main(out: Path = HERE) -> float:
         axes.plot(days, np.mean(runs, axis=0), style, fillstyle="none", label=name)
     axes.set(xlabel="day", ylabel="regret of an hour (degrees)", ylim=(0, None))
     axes.legend(frameon=False)
-    figure.savefig(out / "10_a_day.png", dpi=120)
-    return float(np.mean(curves["told of the day"]))
+    figure.savefig(folder / "10_a_day.png", dpi=120)
+    return float(np.mean(curves["season=24"]))
 
 
 if __name__ == "__main__":

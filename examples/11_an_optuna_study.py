@@ -1,7 +1,7 @@
-"""An Optuna study of something that drifts: the best setting of a machine wanders by the hour.
+"""An Optuna study with drift: the best setting of a machine wanders from hour to hour.
 
-Two samplers play the same study of 120 trials, one trial an hour: Optuna's own TPE, to which every trial
-counts the same, and `TVSampler`, which knows when each trial was. It needs
+Two samplers play the same study of 120 trials, one trial an hour: Optuna's own TPE, which weights all
+trials equally, and `TVSampler`, which uses the time of each trial. It needs
 `pip install '.[optuna]'`.
 """
 
@@ -22,11 +22,11 @@ def best_setting(hour):
 
 
 def output(setting, gear, hour):
-    """Return the output of the machine without noise: at most 1, in third gear."""
+    """Return the noise-free output of the machine, which is at most 1, in third gear."""
     return np.exp(-(((setting - best_setting(hour)) / 0.15) ** 2)) - 0.1 * abs(gear - 3)
 
 
-def study_with(sampler):
+def run_study(sampler):
     """Return the settings that the sampler tried, and the regret of each."""
     rng, regret = np.random.default_rng(1), []
 
@@ -43,7 +43,7 @@ def study_with(sampler):
     return [trial.params["setting"] for trial in study.trials], regret
 
 
-def main(out: Path = HERE) -> float:
+def main(folder: Path = HERE) -> float:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     samplers = {"TPE": optuna.samplers.TPESampler(seed=0), "TVSampler": TVSampler(time="hour")}
     figure = Figure(figsize=(8, 4), layout="constrained")
@@ -51,12 +51,12 @@ def main(out: Path = HERE) -> float:
     hours = np.arange(HOURS)
     axes.plot(hours, best_setting(hours), "k", label="best setting")
     for (name, sampler), mark in zip(samplers.items(), ("x", "o"), strict=True):
-        settings, regret = study_with(sampler)
-        print(f"{name}: loses {np.mean(regret):.3f} of 1 in each trial")
+        settings, regret = run_study(sampler)
+        print(f"{name}: average regret {np.mean(regret):.3f}")
         axes.plot(settings, mark, color="0.3", ms=4, mfc="none", label=name)
     axes.set(xlabel="hour", ylabel="setting that was tried", ylim=(-0.05, 1.05))
     figure.legend(loc="outside upper right", ncols=3, frameon=False)
-    figure.savefig(out / "11_an_optuna_study.png", dpi=120)
+    figure.savefig(folder / "11_an_optuna_study.png", dpi=120)
     return float(np.mean(regret))
 
 

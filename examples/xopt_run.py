@@ -1,7 +1,7 @@
 """An Xopt run on a machine that drifts: the best setting wanders, as in Xopt's time-dependent example.
 
-Xopt evaluates what a bandit of this package generates. It needs `pip install '.[xopt]'`, and
-with it PyTorch: `make integrations` sets up an environment with both and runs this file.
+Xopt evaluates the points that a bandit of this package chooses. It needs `pip install '.[xopt]'`, which
+installs PyTorch, too: `make integrations` sets up an environment with both and runs this file.
 """
 
 from pathlib import Path
@@ -18,8 +18,8 @@ STEPS = 120
 elapsed = [0.0]
 
 
-def now():
-    """Return the time in seconds; a real machine would use `time.time`."""
+def read_clock():
+    """Return the time in seconds; for a real machine, use `time.time`."""
     return elapsed[0]
 
 
@@ -28,21 +28,21 @@ def best_setting(t):
 
 
 def machine(inputs):
-    """Read the machine, which takes a while."""
+    """Return a reading of the machine and its time, which is `STEP` seconds after the decision."""
     elapsed[0] += STEP
-    return {"y": (inputs["x"] - best_setting(now())) ** 2, "time": now()}
+    return {"y": (inputs["x"] - best_setting(read_clock())) ** 2, "time": read_clock()}
 
 
-def main(out: Path = HERE) -> float:
+def main(folder: Path = HERE) -> float:
     elapsed[0] = 0.0
     vocs = VOCS(variables={"x": [-1.0, 1.0]}, objectives={"y": "MINIMIZE"})
-    generator = TVGenerator(vocs=vocs, clock=now, added_time=STEP)
+    generator = TVGenerator(vocs=vocs, clock=read_clock, added_time=STEP)
     run = Xopt(generator=generator, evaluator=Evaluator(function=machine))
     run.random_evaluate(2, seed=0)
     for _ in range(STEPS):
         run.step()
     regret = run.data["y"].iloc[-60:].mean()
-    print(f"lost in each of the last 60 readings: {regret:.4f}")
+    print(f"average regret of the last 60 readings: {regret:.4f}")
 
     figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()
@@ -50,7 +50,7 @@ def main(out: Path = HERE) -> float:
     axes.plot(run.data["time"], run.data["x"], "o", color="0.4", ms=4, mfc="none", label="played")
     axes.set(xlabel="seconds", ylabel="setting")
     figure.legend(loc="outside upper right", ncols=2, frameon=False)
-    figure.savefig(out / "xopt_run.png", dpi=120)
+    figure.savefig(folder / "xopt_run.png", dpi=120)
     return float(regret)
 
 

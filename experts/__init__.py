@@ -1,7 +1,7 @@
-"""Experts, which answer with the reward at some points, and wrappers around them.
+"""Experts, which answer queries about the reward at some points, and wrappers around experts.
 
 Experts: `SimulatorExpert`, `CallableExpert`, `CachedLogExpert`, `SensorExpert`. Wrappers: `Budgeted`,
-`Retrying`, `Calibrated`. `check_expert` checks whether an expert keeps to the protocol. Sensors over
+`Retrying`, `Calibrated`. `check_expert` checks whether an expert follows the protocol. Sensors over
 MQTT are in `tvbandits.experts.sensors.mqtt`.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     )
     from tvbandits.experts.sensors.stub import Faults as Faults, StubTransport as StubTransport
 
-# The modules of the names, as above.
+# The public names of each module, as above.
 _MODULES = {
     "budgeted": "Budgeted Spending",
     "calibrated": "Calibrated Calibration",
@@ -50,12 +50,12 @@ __all__ = sorted(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs pandas and scipy when it is used first: the protocol needs neither."""
+    """Import a public name when it is first used: the protocol alone needs neither pandas nor scipy."""
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    """Return the public names, whether they have been imported yet or not."""
+    """Return all public names, including those that have not been imported yet."""
     return sorted(__all__)

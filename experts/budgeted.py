@@ -1,4 +1,4 @@
-"""`Budgeted`: at most so many answers a step, so many in all, and so much cost."""
+"""`Budgeted` limits the points per step, the total points, and the total cost of an expert's queries."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from tvbandits.experts.protocol import Answers, Expert, ExpertError, restore_state, state_of
-from tvbandits.experts.wrapper import NEEDS, SharedLock, Wrapper, ask
+from tvbandits.experts.wrapper import NEEDS, SharedLock, Wrapper, query_expert
 from tvbandits.validation import (
     Array,
     as_points,
     as_time,
+    check_optional,
     check_part,
-    not_negative,
-    optional,
+    nonnegative_number,
     positive_number,
     whole_number,
 )
@@ -25,20 +25,20 @@ from tvbandits.validation import (
 
 @dataclass(frozen=True)
 class Spending:
-    """The points and costs that a budget has paid for so far.
+    """Counts of the queries that a budget has allowed so far, and their cost.
 
     Attributes
     ----------
     queries : int
         Calls of the expert.
     asked : int
-        Points it was asked about.
+        Points in these calls.
     answered : int
-        Points it answered.
+        Points that the expert answered.
     refused : int
-        Points that the budget did not allow.
+        Points that the budget refused.
     cost : float
-        In the expert's own unit.
+        Cost of all answers, in the expert's own unit.
 
     Examples
     --------
@@ -59,15 +59,15 @@ class Spending:
 
 @dataclass(frozen=True)
 class _Account:
-    """The state of a budget: one value, so that an interrupt finds it before or after a change.
+    """The state of a budget, which is one object so that an interrupt cannot leave it half-changed.
 
     Attributes
     ----------
     spending : Spending
     steps : mapping of time to int
-        Points asked about at each time.
+        Points in queries at each time.
     price : float or None
-        The highest cost of an answer so far, or the one that was stated.
+        The largest of the budget's `price` and the costs of an answer so far; None if both are unknown.
     """
 
     spending: Spending
@@ -77,33 +77,33 @@ class _Account:
 
 @dataclass(eq=False)
 class Budgeted(Wrapper):
-    """Asks an expert within a budget, and refuses the points beyond it without asking.
+    """A wrapper that queries an expert within a budget, and itself refuses the points beyond it.
 
-    The first points are asked about; a note has the number of the others. Once the budget is used up,
-    the expert is not called.
+    The expert is queried about the first points that the budget allows; a note counts the others. When
+    the budget is used up, the expert is not called.
 
     Parameters
     ----------
     expert : Expert
     per_step : int, optional
-        Most points asked at one time t; several queries at one t share it.
+        Largest number of points at one time t, over all queries at that time.
     total : int, optional
-        Most points asked in all.
+        Largest number of points over all queries.
     cost : float, optional
-        Most cost in all, in the expert's unit.
+        Largest total cost, in the expert's unit.
     price : float, optional
-        Cost of one answer, where it is known. Otherwise it is taken to be the highest cost
-        of an answer so far, and the first query asks about one point alone. Cost is known only
-        afterwards: `cost` is not exceeded as long as the price does not rise.
+        Cost of one answer. None: the highest cost of an answer so far; then the first query is about
+        one point only. A cost is known only after the query, so `cost` is not exceeded as long as the
+        price does not rise.
 
     Notes
     -----
-    Points that the expert was asked about and refused count as asked, and so does a query that raises,
-    at the highest price so far: an expert that did not answer may send a bill all the same. A pickled
-    budget goes on where it was. A query plan names the points played long ago first, and the same ones
-    come first in step after step: where a budget cuts every query short, rather let the plan ask for
-    fewer (`KDPP(budget)`), and keep the budget as the last resort. Put `Calibrated(..., probe=True)` and
-    `Retrying` around it, not inside, for a budget that counts their extra questions too.
+    Points that the expert refused count as asked. So do the points of a query that raised an error, at
+    the highest price so far, since an expert that did not answer may charge for it. A pickled budget
+    keeps its spending. A query plan puts the points that were played long ago first, which are the same
+    in step after step: if the budget cuts every query short, let the plan select fewer points instead
+    (`KDPP(budget)`), and use the budget as the last resort. To make a budget count the extra queries of
+    `Calibrated(..., probe=True)` and `Retrying`, put these wrappers around it, not inside.
 
     Examples
     --------
@@ -126,95 +126,100 @@ class Budgeted(Wrapper):
 
     def __post_init__(self) -> None:
         check_part("expert", self.expert, NEEDS, "query")
-        optional(whole_number, "per_step", self.per_step, at_least=0)
-        optional(whole_number, "total", self.total, at_least=0)
-        optional(positive_number, "cost", self.cost)
-        optional(not_negative, "price", self.price)
+        check_optional(whole_number, "per_step", self.per_step, at_least=0)
+        check_optional(whole_number, "total", self.total, at_least=0)
+        check_optional(positive_number, "cost", self.cost)
+        check_optional(nonnegative_number, "price", self.price)
         if (self.per_step, self.total, self.cost) == (None, None, None):
             raise ValueError("a budget needs a limit: give per_step=, total= or cost=")
         self._account = _Account(Spending(), {}, self.price)
 
     @property
     def spending(self) -> Spending:
-        """The points and costs so far."""
+        """Return the counts and the cost of the queries so far."""
         return self._account.spending
 
     def query(self, X: Array, t: float) -> Answers:
-        """Ask about as many of the points as the budget allows; threads take turns."""
-        points, when = as_points(X), as_time(t)
+        """Return answers for as many of the points as the budget allows; only one thread queries."""
+        points, t = as_points(X), as_time(t)
         parts: list[Answers] = []
         count = 0
-        with self._lock.now:
+        with self._lock.current:
             while count < len(points):
-                trial = self.cost is not None and self._account.price is None
-                size = self._affordable(len(points) - count, when)
+                is_trial = self.cost is not None and self._account.price is None
+                size = self._count_affordable(len(points) - count, t)
                 if size == 0:
                     break
-                parts.append(self._ask(points[count : count + size], when))
+                parts.append(self._query_and_charge(points[count : count + size], t))
                 count += size
-                if not trial:
+                if not is_trial:
                     break
-            rest = len(points) - count
+            refused = len(points) - count
             spending = self._account.spending
-            spending = replace(spending, refused=spending.refused + rest)
+            spending = replace(spending, refused=spending.refused + refused)
             self._account = replace(self._account, spending=spending)
         notes = tuple(note for part in parts for note in part.notes)
-        missing = np.full(rest, np.nan)
+        missing = np.full(refused, np.nan)
         return Answers(
             np.concatenate([*(part.values for part in parts), missing]),
-            self._variance(parts, missing),
+            self._join_variances(parts, missing),
             sum(part.cost for part in parts),
-            (*notes, self._note(count, len(points), when)) if rest else notes,
+            (*notes, self._describe_limits(count, len(points), t)) if refused else notes,
         )
 
     @staticmethod
-    def _variance(parts: list[Answers], missing: Array) -> Array | None:
-        """Return the variances of parts and of what is missing; None where the expert states none."""
-        stated = [part.variance for part in parts if part.variance is not None]
-        if len(stated) < len(parts):
-            if stated:
-                raise ExpertError("the expert states a variance with some of its answers only")
+    def _join_variances(parts: list[Answers], missing: Array) -> Array | None:
+        """Return the variances of all points, or None if the expert states none."""
+        variances = [part.variance for part in parts if part.variance is not None]
+        if len(variances) < len(parts):
+            if variances:
+                raise ExpertError(
+                    "the expert must state variances with all of its answers or with none"
+                )
             return None
-        return np.concatenate([*stated, missing])
+        return np.concatenate([*variances, missing])
 
-    def _affordable(self, most: int, t: float) -> int:
-        """Return how many of `most` points may be asked at time `t`; one while no price is known."""
+    def _count_affordable(self, most: int, t: float) -> int:
+        """Return how many of `most` points the budget allows at time `t`.
+
+        If costs are limited and no price is known, it allows one point.
+        """
         account = self._account
         if self.per_step is not None:
             most = min(most, self.per_step - account.steps.get(t, 0))
         if self.total is not None:
             most = min(most, self.total - account.spending.asked)
         if self.cost is not None:
-            rest = self.cost - account.spending.cost
+            remaining = self.cost - account.spending.cost
             if account.price is None:
-                most = min(most, int(rest > 0))
-            elif most * account.price > rest:
+                most = min(most, int(remaining > 0))
+            elif most * account.price > remaining:
                 # Three answers at 0.1 are within a limit of 0.3, whatever their sum rounds to.
-                most = math.floor(rest / account.price * (1 + 1e-9))
+                most = math.floor(remaining / account.price * (1 + 1e-9))
         return max(most, 0)
 
-    def _ask(self, points: Array, t: float) -> Answers:
-        """Ask, with the account charged before: an expert that does not answer may send a bill."""
+    def _query_and_charge(self, points: Array, t: float) -> Answers:
+        """Query the expert, and charge the account even if the query fails."""
         before, count = self._account, len(points)
         total = before.spending
         total = replace(total, queries=total.queries + 1, asked=total.asked + count)
         steps = {**before.steps, t: before.steps.get(t, 0) + count}
         advance = replace(total, cost=total.cost + count * (before.price or 0.0))
         pending = self._account = _Account(advance, steps, before.price)
-        answers = ask(self.expert, points, t)
+        answers = query_expert(self.expert, points, t)
         answered, price = int(answers.answered.sum()), before.price
         if answered or answers.cost > 0:
-            # By answers, not by questions: refusals may be free.
+            # The price is per answer, not per point, since refusals may be free.
             price = max(answers.cost / (answered or count), price or 0.0)
         total = replace(total, answered=total.answered + answered, cost=total.cost + answers.cost)
-        if self._account is pending:  # it was not restored meanwhile
+        if self._account is pending:  # `restore` did not replace it in the meantime
             self._account = _Account(total, steps, price)
         return answers
 
-    def _note(self, asked: int, points: int, t: float) -> str:
-        """Return a note on the points that the budget did not allow."""
+    def _describe_limits(self, count: int, points: int, t: float) -> str:
+        """Return a note about a query of which only `count` points were passed on to the expert."""
         spending = self._account.spending
-        note = f"budget: {asked} of {points} points asked"
+        note = f"budget: queried {count} of {points} points"
         if self.per_step is not None:
             note += f", {self._account.steps.get(t, 0)} of {self.per_step} at t = {t:g}"
         if self.total is not None:
@@ -224,25 +229,25 @@ class Budgeted(Wrapper):
         return note
 
     def state(self) -> dict[str, Any]:
-        """Return the spending, in all and at each time, the price so far, and the expert's state."""
+        """Return the spending in total and at each time, the price, and the expert's state."""
         account = self._account
         return {
             "spending": asdict(account.spending),
-            "steps": [[t, asked] for t, asked in account.steps.items()],
+            "steps": [[t, count] for t, count in account.steps.items()],
             "price": account.price,
             "expert": state_of(self.expert),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Continue where another budget was; a query that runs at this moment does not count."""
+        """Replace the state by that of another budget; a query in progress will not be counted."""
         try:
             counts = dict(state["spending"])
-            cost = not_negative("cost", counts.pop("cost"))
+            cost = nonnegative_number("cost", counts.pop("cost"))
             spending = Spending(**{n: whole_number(n, v, 0) for n, v in counts.items()}, cost=cost)
-            steps = {as_time(t): whole_number("asked", asked, 0) for t, asked in state["steps"]}
-            price = optional(not_negative, "price", state["price"])
-            inner = state["expert"]
+            steps = {as_time(t): whole_number("asked", count, 0) for t, count in state["steps"]}
+            price = check_optional(nonnegative_number, "price", state["price"])
+            expert_state = state["expert"]
         except (KeyError, TypeError) as error:
-            raise ValueError(f"not the state of a budget: {error!r}") from error
-        restore_state(self.expert, inner)
+            raise ValueError(f"this is not the state of a budget: {error!r}") from error
+        restore_state(self.expert, expert_state)
         self._account = _Account(spending, steps, price)

@@ -1,4 +1,4 @@
-"""`check_expert` checks whether an expert keeps to the protocol."""
+"""`check_expert` checks whether an expert follows the protocol."""
 
 from __future__ import annotations
 
@@ -21,11 +21,19 @@ from tvbandits.experts.protocol import (
     check_answers,
     is_mistake,
 )
-from tvbandits.validation import Array, Index, as_points, as_time, error_line, flag, whole_number
+from tvbandits.validation import (
+    Array,
+    Index,
+    as_bool,
+    as_points,
+    as_time,
+    describe_error,
+    whole_number,
+)
 
 
 class Outcome(StrEnum):
-    """The outcome of a check.
+    """The outcomes that a check can have.
 
     Examples
     --------
@@ -37,14 +45,14 @@ class Outcome(StrEnum):
     OK = "ok"
     FAIL = "FAIL"
     REMARK = "remark"
-    """It holds, or is not promised, but people should know."""
+    """The check did not fail, but the detail is worth knowing."""
     SKIPPED = "-"
-    """Not tried, because of an earlier failure."""
+    """The check was skipped because an earlier one failed."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence about the expert, whether it holds, and details.
+    """A sentence about the expert, the outcome of its check, and a detail.
 
     Examples
     --------
@@ -63,15 +71,15 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """The findings of a check, and its questions and cost.
+    """The findings of `check_expert`, with the number and the cost of its queries.
 
     Attributes
     ----------
     findings : tuple of Finding
     questions, points : int
-        Queries of the check, and points in them.
+        Number of queries, and of points in them.
     cost : float
-        Cost of their answers, in the expert's unit.
+        Cost of the answers, in the expert's unit.
 
     Examples
     --------
@@ -88,11 +96,11 @@ class Report:
 
     @property
     def success(self) -> bool:
-        """Whether nothing failed."""
+        """Return whether no check failed."""
         return all(finding.outcome is not Outcome.FAIL for finding in self.findings)
 
     def __str__(self) -> str:
-        total = f"{self.questions} questions about {self.points} points, cost {self.cost:g}"
+        total = f"{self.questions} queries of {self.points} points, cost {self.cost:g}"
         return "\n".join([*map(str, self.findings), total])
 
 
@@ -105,33 +113,33 @@ def check_expert(
     outside: ArrayLike | None = None,
     threads: int = 4,
 ) -> Report:
-    """Ask `expert` about `X` at time `t` and check that it keeps to the `Expert` protocol.
+    """Query `expert` about `X` at time `t`, and check that it follows the `Expert` protocol.
 
-    It asks up to twenty-five questions about all of `X`, which a real expert may charge for; the report
-    has their cost. Artificial rewards are only shown to copies.
+    It makes up to twenty-five queries of all points of `X`, for which a real expert may charge; the
+    report contains their cost. Artificial rewards are shown only to copies of the expert.
 
     Parameters
     ----------
     expert : Expert
     X : array of shape (q, d)
-        Points the expert should be able to answer for, q >= 1.
+        Points that the expert should be able to answer for, q >= 1.
     t : float
     deterministic : bool
-        Whether the expert promises the same answer to the same question.
+        Whether equal queries should have equal answers.
     outside : array of shape (m, d), optional
         Points that the expert should not be able to answer for.
     threads : int
-        How many threads ask at once; 0 for an expert that is not meant for threads.
+        Number of threads that query at once; 0 for an expert that is not used by several threads.
 
     Returns
     -------
     Report
-        Printable; nothing in it failed.
+        A report without failures, which can be printed.
 
     Raises
     ------
     AssertionError
-        If a sentence does not hold; the message is the whole report.
+        If a check fails; the message is the whole report.
 
     Examples
     --------
@@ -143,39 +151,41 @@ def check_expert(
     points = as_points(X)
     if len(points) == 0:
         raise ValueError(f"X must have at least one point, got shape {points.shape}")
-    far = None if outside is None else as_points(outside, points.shape[1], "outside")
+    outside = None if outside is None else as_points(outside, points.shape[1], "outside")
     whole_number("threads", threads, at_least=0)
-    kit = _Kit(expert, points, as_time(t), flag("deterministic", deterministic), far, threads)
-    kit.check("has a method query(X, t)", _has_query, needs=())
-    kit.check("returns valid Answers, one for each point", _answers, needs=(_has_query,))
-    if kit.deterministic:
-        kit.check("answers the same question the same way", _repeatable)
-    kit.check("leaves X as it was", _no_mutation)
-    kit.check("answers a single point", _single)
-    kit.check("answers points that are asked about twice", _twice)
-    kit.check("does not mind the order of points", _order)
-    kit.check("answers, refuses or declines other times", _other_times)
-    if far is not None:
-        kit.check("refuses or declines points outside", _outside)
+    as_bool("deterministic", deterministic)
+    session = _Session(expert, points, as_time(t), deterministic, outside, threads)
+    session.check("has a method query(X, t)", _check_method, needs=())
+    session.check("returns valid Answers, one for each point", _check_validity, (_check_method,))
+    if session.deterministic:
+        session.check("gives equal answers to equal queries", _check_repetition)
+    session.check("does not change X", _check_no_mutation)
+    session.check("answers a single point", _check_single)
+    session.check("answers a query that contains points twice", _check_duplicates)
+    session.check("gives answers that do not depend on the order of points", _check_order)
+    session.check("answers, refuses or declines other times", _check_other_times)
+    if outside is not None:
+        session.check("refuses or declines points outside", _check_outside)
     if threads:
-        kit.check(f"answers {threads} threads at once", _in_threads, needs=(_answers, _order))
-    kit.check("can be pickled", _pickles)
+        needs = (_check_validity, _check_order)
+        session.check(f"answers {threads} threads at once", _check_threads, needs)
+    session.check("can be pickled", _check_pickle)
     if isinstance(expert, Observer):
-        kit.check("counts rewards once that are shown twice", _observes)
-    findings = tuple(kit.findings.values())
-    report = Report(findings, len(kit.sizes), sum(kit.sizes), sum(kit.costs))
+        session.check("counts rewards once that are shown twice", _check_observe)
+    findings = tuple(session.findings.values())
+    report = Report(findings, len(session.sizes), sum(session.sizes), sum(session.costs))
     if not report.success:
-        raise AssertionError(f"the expert does not keep to the protocol:\n{report}")
+        raise AssertionError(f"the expert does not follow the protocol:\n{report}")
     return report
 
 
 class _FailedError(Exception):
-    """A sentence does not hold."""
+    """An error by which a check fails; its message is the detail of the finding."""
 
 
 @dataclass
-class _Kit:
-    """The expert, the question, the findings, and an account of points and costs."""
+class _Session:
+    """A run of all checks on an expert: the query, the findings, and the points and costs so far."""
 
     expert: Expert
     X: Array
@@ -188,11 +198,11 @@ class _Kit:
     findings: dict[Run, Finding] = field(default_factory=dict)
 
     def check(self, sentence: str, run: Run, needs: tuple[Run, ...] | None = None) -> None:
-        """Check a sentence, unless one that it needs has failed; by default that answers are valid."""
-        for each in (_answers,) if needs is None else needs:
-            if self.has_failed(each):
-                why = f'not tried, because of "{self.findings[each].sentence}"'
-                self.findings[run] = Finding(sentence, Outcome.SKIPPED, why)
+        """Run a check, unless one that it needs has failed (by default, that of valid answers)."""
+        for requirement in (_check_validity,) if needs is None else needs:
+            if self.has_failed(requirement):
+                reason = f'skipped, because of "{self.findings[requirement].sentence}"'
+                self.findings[run] = Finding(sentence, Outcome.SKIPPED, reason)
                 return
         try:
             detail = run(self) or ""
@@ -203,13 +213,13 @@ class _Kit:
         self.findings[run] = Finding(sentence, outcome, detail)
 
     def has_failed(self, run: Run) -> bool:
-        """Return whether a check failed, or was not tried."""
+        """Return whether a check has failed, or was skipped."""
         return run in self.findings and self.findings[run].outcome in ("FAIL", "-")
 
-    def ask(
+    def run_query(
         self, X: Array | None = None, t: float | None = None, expert: Expert | None = None
     ) -> Answers:
-        """Ask about this very array, or a copy of the points, and check the form of the answer."""
+        """Return checked answers for `X`, which is passed on without a copy, or for all points."""
         points = self.X.copy() if X is None else X
         self.sizes.append(len(points))
         result: object = (expert or self.expert).query(points, self.t if t is None else t)
@@ -220,98 +230,106 @@ class _Kit:
         self.costs.append(answers.cost)
         return answers
 
-    def ask_in_order(self, order: Index) -> Answers:
-        """Return the answers for the points, which are asked about in another order."""
-        answers, back = self.ask(self.X[order]), np.argsort(order)
-        variance = None if answers.variance is None else answers.variance[back]
-        return Answers(answers.values[back], variance, answers.cost, answers.notes)
+    def run_query_in_order(self, order: Index) -> Answers:
+        """Return the answers for all points, which are queried in another order."""
+        answers, inverse = self.run_query(self.X[order]), np.argsort(order)
+        variance = None if answers.variance is None else answers.variance[inverse]
+        return Answers(answers.values[inverse], variance, answers.cost, answers.notes)
 
     def compare(
-        self, first: Answers, second: Answers, what: str, most_deviations: float = 8.0
+        self, answers: Answers, other: Answers, cause: str, most_deviations: float = 8.0
     ) -> str:
         """Fail if two answers for the same points do not agree, or return a remark about refusals.
 
-        Honest noise stays within so many deviations of the difference.
+        Noise with the stated variances keeps differences within `most_deviations` standard deviations.
         """
-        # An expert that is not repeatable is only held to its stated variance.
-        exactly = self.deterministic and not self.has_failed(_repeatable)
-        if not np.array_equal(first.answered, second.answered):
-            effect = f"{what} changed which of them were answered"
-            if notes := (second.notes or first.notes):
-                return f"{effect}, and the expert said why: {notes[-1]}"
-            raise _FailedError(f"{effect}, and no note says why")
+        # An expert that is not repeatable must only agree within its stated variances.
+        exactly = self.deterministic and not self.has_failed(_check_repetition)
+        if not np.array_equal(answers.answered, other.answered):
+            effect = f"{cause} changed which points were answered"
+            if notes := (other.notes or answers.notes):
+                return f"{effect}, and the expert's note says: {notes[-1]}"
+            raise _FailedError(f"{effect}, and no note gives the reason")
         if exactly:
-            tolerance = 1e-9 * np.abs(first.values)
-        elif first.variance is None or second.variance is None:
-            return "its answers vary, and it states no variance to hold them against"
+            tolerance = 1e-9 * np.abs(answers.values)
+        elif answers.variance is None or other.variance is None:
+            return "answers vary, and cannot be compared, since the expert states no variances"
         else:
-            tolerance = most_deviations * np.sqrt(first.variance + second.variance)
-        off = np.abs(first.values - second.values) > tolerance
-        if off.any():
-            row = int(off.argmax())
-            one, other = first.values[row], second.values[row]
-            raise _FailedError(f"{what} changed the answer for row {row} from {one} to {other}")
+            tolerance = most_deviations * np.sqrt(answers.variance + other.variance)
+        differs = np.abs(answers.values - other.values) > tolerance
+        if differs.any():
+            row = int(differs.argmax())
+            raise _FailedError(
+                f"{cause} changed the answer for row {row} from {answers.values[row]} to "
+                f"{other.values[row]}"
+            )
         return ""
 
 
 # A check returns a remark if there is one, and raises an error if it fails.
-Run = Callable[[_Kit], str | None]
+Run = Callable[[_Session], str | None]
 
 
 def _describe(error: Exception) -> str:
-    """Return an error, and how a bandit reacts to it."""
-    what = "stops, as it is broken" if is_mistake(error) else "goes on without it, as it is down"
-    return f"raised {error_line(error)} (a bandit {what})"
+    """Return a text about an error and a bandit's reaction to it."""
+    reaction = (
+        "stops, since this is a mistake"
+        if is_mistake(error)
+        else "continues without the expert, since this means that it is down"
+    )
+    return f"raised {describe_error(error)} (a bandit {reaction})"
 
 
 def _is_clear(error: Exception) -> bool:
-    """Return whether an error was raised on purpose, with a message for people."""
+    """Return whether an error has a message and is of a kind that is raised on purpose."""
     deliberate = isinstance(error, ExpertError | ValueError | NotImplementedError)
     return bool(str(error)) and (deliberate or not is_mistake(error))
 
 
-def _has_query(kit: _Kit) -> None:
-    valid = isinstance(kit.expert, Expert) and callable(kit.expert.query)
-    if isinstance(kit.expert, type) or not valid:
-        raise _FailedError(f"{kit.expert!r} has none")
+def _check_method(session: _Session) -> None:
+    valid = isinstance(session.expert, Expert) and callable(session.expert.query)
+    if isinstance(session.expert, type) or not valid:
+        raise _FailedError(f"{session.expert!r} has none")
 
 
-def _answers(kit: _Kit) -> str | None:
-    answers = kit.ask()
+def _check_validity(session: _Session) -> str | None:
+    answers = session.run_query()
     if answers.answered.any():
         return None
     return "; ".join([f"none of the {len(answers)} points was answered", *answers.notes])
 
 
-def _repeatable(kit: _Kit) -> str:
-    return kit.compare(kit.ask(), kit.ask(), "asking again")
+def _check_repetition(session: _Session) -> str:
+    return session.compare(session.run_query(), session.run_query(), "repeating the query")
 
 
-def _no_mutation(kit: _Kit) -> None:
-    X = kit.X.copy()
-    kit.ask(X)
-    if not np.array_equal(X, kit.X):
+def _check_no_mutation(session: _Session) -> None:
+    X = session.X.copy()
+    session.run_query(X)
+    if not np.array_equal(X, session.X):
         raise _FailedError("X was changed in place")
 
 
-def _single(kit: _Kit) -> None:
-    kit.ask(kit.X[:1].copy())
+def _check_single(session: _Session) -> None:
+    session.run_query(session.X[:1].copy())
 
 
-def _twice(kit: _Kit) -> None:
-    kit.ask(np.repeat(kit.X, 2, axis=0))
+def _check_duplicates(session: _Session) -> None:
+    session.run_query(np.repeat(session.X, 2, axis=0))
 
 
-def _order(kit: _Kit) -> str:
-    # No point keeps its place, nor whether its number is even.
-    shifted = np.roll(np.arange(len(kit.X)), 1)
-    return kit.compare(kit.ask(), kit.ask_in_order(shifted), "another order of the points")
+def _check_order(session: _Session) -> str:
+    # A rotation moves every point, and changes the parity of its position.
+    order = np.roll(np.arange(len(session.X)), 1)
+    return session.compare(
+        session.run_query(), session.run_query_in_order(order), "another order of the points"
+    )
 
 
-def _other_times(kit: _Kit) -> str:
+def _check_other_times(session: _Session) -> str:
     remarks = []
-    for t in (kit.t + 1.0, kit.t - 1.0, kit.t + 0.5):
-        answers = _try(kit, kit.X.copy(), t)
+    for t in (session.t + 1.0, session.t - 1.0, session.t + 0.5):
+        answers = _try(session, session.X.copy(), t)
         if isinstance(answers, str):
             remarks.append(f"t = {t:g} {answers}")
         elif not answers.answered.any():
@@ -319,77 +337,82 @@ def _other_times(kit: _Kit) -> str:
     return "; ".join(remarks)
 
 
-def _try(kit: _Kit, X: Array, t: float) -> Answers | str:
-    """Return the answers, or the way in which the expert declined to give any; a crash fails."""
+def _try(session: _Session, X: Array, t: float) -> Answers | str:
+    """Return the answers, or a description of a clear error; fail after any other error."""
     try:
-        return kit.ask(X, t)
+        return session.run_query(X, t)
     except _FailedError:
         raise
     except Exception as error:
         if _is_clear(error):
             return _describe(error)
-        message = f"t = {t:g} {_describe(error)}; a clear error says what was wrong"
+        message = f"t = {t:g} {_describe(error)}; raise an error that says what was wrong"
         raise _FailedError(message) from error
 
 
-def _outside(kit: _Kit) -> str:
-    assert kit.outside is not None
-    answers = _try(kit, kit.outside.copy(), kit.t)
+def _check_outside(session: _Session) -> str:
+    assert session.outside is not None
+    answers = _try(session, session.outside.copy(), session.t)
     if isinstance(answers, str):
         return answers
     answered = int(answers.answered.sum())
     if answered == 0:
         return ""
-    inside, remark = kit.ask(), f"{answered} of {len(answers)} are answered"
+    inside, remark = session.run_query(), f"{answered} of {len(answers)} points were answered"
     if inside.variance is None or answers.variance is None:
         return remark
-    usual = np.median(inside.variance[inside.answered]) if inside.answered.any() else np.inf
-    certain = int((answers.variance[answers.answered] <= usual).sum())
-    return f"{remark}, {certain} of them as surely as inside"
+    median = np.median(inside.variance[inside.answered]) if inside.answered.any() else np.inf
+    certain = int((answers.variance[answers.answered] <= median).sum())
+    return f"{remark}, {certain} of them with no more variance than inside"
 
 
-def _in_threads(kit: _Kit) -> str:
-    before, start = kit.ask(), threading.Barrier(kit.threads)
+def _check_threads(session: _Session) -> str:
+    before, start = session.run_query(), threading.Barrier(session.threads)
 
     def work(number: int) -> Answers:
         start.wait()
-        # Every thread asks in another order, so that one's answers do not fit another.
-        return kit.ask_in_order(np.roll(np.arange(len(kit.X)), number))
+        # Every thread has another order, so that an answer to the wrong thread is noticed.
+        return session.run_query_in_order(np.roll(np.arange(len(session.X)), number))
 
-    with ThreadPoolExecutor(kit.threads) as pool:
-        after = list(pool.map(work, range(kit.threads)))
-    remarks = [kit.compare(before, each, f"asking in thread {i}") for i, each in enumerate(after)]
+    with ThreadPoolExecutor(session.threads) as pool:
+        results = list(pool.map(work, range(session.threads)))
+    remarks = [
+        session.compare(before, answers, f"querying in thread {i}")
+        for i, answers in enumerate(results)
+    ]
     return next(filter(None, reversed(remarks)), "")
 
 
-def _pickles(kit: _Kit) -> str:
+def _check_pickle(session: _Session) -> str:
     try:
-        copy = _copy(kit.expert)
+        copy = _copy(session.expert)
     except Exception as error:
-        return f"{error_line(error)}; a bandit with it cannot be saved, nor run in other processes"
-    return kit.compare(kit.ask(), kit.ask(expert=copy), "a copy")
+        return (
+            f"{describe_error(error)}; a bandit with it cannot be saved, nor run in other processes"
+        )
+    return session.compare(session.run_query(), session.run_query(expert=copy), "a copy")
 
 
 def _copy(expert: Expert) -> Expert:
-    """Return a copy by way of a pickle."""
+    """Return a copy of the expert, made by pickling it."""
     copy: Expert = pickle.loads(pickle.dumps(expert))
     return copy
 
 
-def _observes(kit: _Kit) -> str:
+def _check_observe(session: _Session) -> str:
     try:
-        copies = [_copy(kit.expert), _copy(kit.expert)]
+        copies = [_copy(session.expert), _copy(session.expert)]
     except Exception:
-        return "not tried: rewards are shown to copies only, and it cannot be pickled"
-    after = []
+        return "skipped: rewards are shown only to copies, and the expert cannot be pickled"
+    results = []
     for times, copy in enumerate(copies, start=1):
-        answers = kit.ask(expert=copy)
-        stated = np.ones(len(answers)) if answers.variance is None else answers.variance
-        variance = np.where(answers.answered, stated, 1.0)
+        answers = session.run_query(expert=copy)
+        variance = np.ones(len(answers)) if answers.variance is None else answers.variance
+        variance = np.where(answers.answered, variance, 1.0)
         y = np.where(answers.answered, answers.values + np.sqrt(variance), 0.0)
-        rewards = Dataset(kit.X, np.full(len(y), kit.t), y, variance)
+        rewards = Dataset(session.X, np.full(len(y), session.t), y, variance)
         assert isinstance(copy, Observer)
         for _ in range(times):
             copy.observe(rewards)
-        after.append(kit.ask(expert=copy))
-    return kit.compare(after[0], after[1], "showing the rewards again")
+        results.append(session.run_query(expert=copy))
+    return session.compare(results[0], results[1], "showing the rewards again")

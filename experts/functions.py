@@ -1,4 +1,4 @@
-"""Experts that are functions: a simulator of a problem, and a plain function."""
+"""Experts that evaluate a function: the reward of a problem, or any function of points and time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tvbandits.domains.problem import Problem, noise_at, noise_to_add_at
+from tvbandits.domains.problem import Problem, get_added_noise_at, get_noise_at
 from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.experts.protocol import Answers, ExpertError
 from tvbandits.validation import (
@@ -17,29 +17,29 @@ from tvbandits.validation import (
     as_floats,
     as_points,
     as_time,
+    check_function as check_function,
+    check_optional,
     check_part,
-    function as check_function,
     noise_variance_number,
-    not_negative,
-    optional,
-    settle,
+    nonnegative_number,
+    set_fields,
     whole_number,
 )
 
 
 @dataclass(frozen=True)
 class SimulatorExpert:
-    """Answers with the true reward of a problem, and noise of its own.
+    """An expert that answers with the noise-free reward of a problem plus independent noise.
 
-    The noise of an answer depends on (seed, point, time) alone, so the same question has the same
-    answer, and a comparison is repeatable whatever the order of questions.
+    The noise of an answer depends only on (seed, point, time), so equal queries have equal answers, and
+    a comparison is repeatable whatever the order of its queries.
 
     Parameters
     ----------
     problem : Problem
     variance : float, optional
-        Noise variance of an answer (unit of reward squared). By default an answer is as noisy as a
-        reward of the problem, and states no variance where nobody knows that one.
+        Noise variance of an answer (unit of reward squared). None: that of a reward of the problem; if
+        the problem's is unknown, answers state no variance.
     seed : int
     cost : float
         Cost of one answer.
@@ -58,33 +58,34 @@ class SimulatorExpert:
     variance: float | None = None
     seed: int = 0
     cost: float = 0.0
-    stream: ClassVar[int] = 0xE1  # of the noise, which is not that of rewards
+    stream: ClassVar[int] = 0xE1  # the stream of the noise, different from that of rewards
 
     def __post_init__(self) -> None:
-        # One method is enough: to look at all members of a problem may take long.
+        # Only one method is checked, since some properties of a problem take long to compute.
         check_part("problem", self.problem, "a problem such as DriftingBump()", "value")
-        optional(noise_variance_number, "variance", self.variance)
-        settle(self, cost=not_negative("cost", self.cost))
+        check_optional(noise_variance_number, "variance", self.variance)
+        set_fields(self, cost=nonnegative_number("cost", self.cost))
         whole_number("seed", self.seed, at_least=0)
 
     def query(self, X: Array, t: float) -> Answers:
         """Return problem.value(X, t) plus noise."""
-        points, when = as_points(X), as_time(t)
+        points, time = as_points(X), as_time(t)
         if self.variance is None:
-            added, stated = noise_to_add_at(self.problem, points), noise_at(self.problem, points)
+            noise_variance = get_added_noise_at(self.problem, points)
+            stated_variance = get_noise_at(self.problem, points)
         else:
-            added = stated = np.full(len(points), self.variance)
-        noise = np.sqrt(added) * keyed_normal(self.seed, self.stream, points, when)
-        values = self.problem.value(points, when) + noise
-        return Answers(values, stated, self.cost * len(points))
+            noise_variance = stated_variance = np.full(len(points), self.variance)
+        noise = np.sqrt(noise_variance) * keyed_normal(self.seed, self.stream, points, time)
+        values = self.problem.value(points, time) + noise
+        return Answers(values, stated_variance, self.cost * len(points))
 
 
 @dataclass(frozen=True)
 class CallableExpert:
-    """Turns a plain function into an expert.
+    """An expert that answers with the values of a function.
 
-    A NaN is an error that names the point: from a plain function it is more often a mistake than a
-    refusal. An expert that refuses some points has a `query` of its own.
+    If the function returns NaN, the query raises an error that names the point, since NaN is more often
+    a mistake in a function than a refusal. An expert that refuses some points needs its own `query`.
 
     Parameters
     ----------
@@ -121,6 +122,6 @@ class CallableExpert:
                 f"the function must return {len(X)} numbers, got shape {values.shape}"
             )
         if np.isnan(values).any():
-            where = int(np.isnan(values).argmax())
-            raise ExpertError(f"the function returned NaN at {X[where].tolist()}, t = {t}")
+            row = int(np.isnan(values).argmax())
+            raise ExpertError(f"the function returned NaN at {X[row].tolist()}, t = {t}")
         return Answers(values, np.full(len(X), self.variance))

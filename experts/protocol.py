@@ -1,4 +1,4 @@
-"""The protocol of experts: how one is asked, how it answers, and what it may raise."""
+"""The protocol of experts: their queries, their answers, and the errors that they may raise."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from tvbandits.validation import (
     SMALLEST_VARIANCE,
     Array,
     as_floats,
+    as_list,
     as_variances,
     as_vector,
+    check_instance,
     check_sizes,
     clean,
-    not_negative,
-    of_kind,
-    settle,
-    several,
+    nonnegative_number,
+    set_fields,
     whole_number,
 )
 
 
 class ExpertError(RuntimeError):
-    """An expert failed, or answered in a form that cannot be used."""
+    """An error of an expert, which failed or returned answers that cannot be used."""
 
 
 class ExpertUnavailableError(ExpertError):
-    """An expert cannot be reached now, and may be later: raised by experts, never by a bandit."""
+    """An error that an expert raises while it cannot be reached; a bandit never raises it."""
 
 
-class ExpertDownWarning(RuntimeWarning, ExpertError):  # noqa: N818 - a warning first
-    """An expert cannot be reached; the bandit goes on without its answers.
+class ExpertDownWarning(RuntimeWarning, ExpertError):  # noqa: N818 - foremost, it is a warning
+    """A warning that an expert cannot be reached and the bandit continues without its answers.
 
-    Who would rather stop turns it into an error, which is then an `ExpertError`:
+    To stop instead, turn the warning into an error, which is then an `ExpertError`:
     `warnings.simplefilter("error", ExpertDownWarning)`.
     """
 
@@ -59,11 +59,11 @@ MISTAKES = (
     TypeError,
     ValueError,
 )
-"""Exceptions that tell of a mistake in a program, not of an expert that cannot be reached."""
+"""Exceptions that mean a mistake in a program, not an expert that cannot be reached."""
 
 
 def is_mistake(error: BaseException) -> bool:
-    """Tell whether an exception of an expert is a mistake, and not a failure to reach it."""
+    """Return whether an exception of an expert means a mistake, not a failure to reach the expert."""
     if isinstance(error, ExpertError):
         return not isinstance(error, ExpertUnavailableError)
     return isinstance(error, MISTAKES)
@@ -71,26 +71,26 @@ def is_mistake(error: BaseException) -> bool:
 
 @dataclass(frozen=True)
 class Answers:
-    """What an expert says about q points.
+    """An expert's answers to a query about q points.
 
     Parameters
     ----------
     values : array of shape (q,)
         The answers, in the unit of reward. NaN means "no answer for this point".
     variance : array of shape (q,) or a number, optional
-        Noise variance of each answer (unit of reward squared), positive; not looked at where there
-        is no answer. None: nobody knows it, and an answer is as noisy as a reward of the bandit.
+        Noise variance of each answer (unit of reward squared), positive; ignored for points without an
+        answer. None: the noise is unknown, and a bandit treats an answer like a reward of its own.
     cost : float
-        What the whole query cost, in the expert's own unit; finite and not negative.
+        Cost of the whole query, in the expert's own unit; finite and not negative.
     notes : tuple of str
-        What people should know about this query, such as why a point was refused. Control characters
-        become spaces, and a long note is cut.
+        Remarks for people, such as why a point was refused. Control characters become spaces, and a
+        long note is cut.
 
     Raises
     ------
     ValueError
         If shapes disagree, a value is infinite, the variance of an answer is not a positive finite
-        number, or a number is beyond the range that can be computed with (`tvbandits.validation`).
+        number, or a number is too large or too small to compute with (`tvbandits.validation`).
 
     Examples
     --------
@@ -105,7 +105,7 @@ class Answers:
     cost: float = 0.0
     notes: tuple[str, ...] = ()
 
-    if TYPE_CHECKING:  # what may be given is more than what is kept
+    if TYPE_CHECKING:  # the constructor accepts more types than the fields have
 
         def __init__(
             self,
@@ -122,96 +122,94 @@ class Answers:
         if not (np.abs(values) <= LARGEST_VALUE).all():  # NaN among them
             check_sizes(values, "values")
         values.setflags(write=False)
-        settle(self, values=values, cost=not_negative("cost", self.cost))
+        set_fields(self, values=values, cost=nonnegative_number("cost", self.cost))
         if self.variance is not None:
             variance = as_vector(self.variance, len(values), "variance")
             if not ((variance >= SMALLEST_VARIANCE) & (variance <= LARGEST_VARIANCE)).all():
                 as_variances(np.where(np.isnan(values), 1.0, variance), len(values))
             variance.setflags(write=False)
-            settle(self, variance=variance)
+            set_fields(self, variance=variance)
         if type(self.notes) is not tuple or self.notes:
-            notes = several("notes", self.notes, "a tuple of texts")
+            notes = as_list("notes", self.notes, "a tuple of texts")
             for note in notes:
-                of_kind("each of notes", note, str, "a text")
+                check_instance("each of notes", note, str, "a text")
             object.__setattr__(self, "notes", tuple(map(clean, notes)))
 
     @classmethod
     def none(cls, q: int, *, cost: float = 0.0, notes: tuple[str, ...] = ()) -> Answers:
-        """Return no answer for any of q points."""
-        # More points than this would fill the memory of most machines.
+        """Return answers that contain no answer to any of q points."""
+        # More points than this would not fit into the memory of most machines.
         count = whole_number("q", q, at_least=0, at_most=100_000_000)
-        none = np.full(count, np.nan)
-        return cls(none, none, cost, notes)
+        missing = np.full(count, np.nan)
+        return cls(missing, missing, cost, notes)
 
     def __len__(self) -> int:
         return len(self.values)
 
     @property
     def answered(self) -> NDArray[np.bool_]:
-        """Which points have an answer, shape (q,)."""
+        """Return a mask of the points that have an answer, shape (q,)."""
         return ~np.isnan(self.values)
 
 
 def check_answers(answers: object, q: int, name: str = "the expert") -> Answers:
-    """Return the answers of an expert about `q` points, if they can be used.
-
-    This is the one check of answers.
+    """Return the answers of an expert to a query about `q` points, if they are valid.
 
     Raises
     ------
     ExpertError
-        If it is not `Answers`, not one for each point, or was changed into something that could not
-        have been made.
+        If it is not an `Answers`, has another number of values, or was changed in place so that its
+        values are no longer valid.
     """
     if not isinstance(answers, Answers):
         raise ExpertError(f"{name} must return Answers, got {type(answers).__name__}")
     if len(answers) != q:
         raise ExpertError(f"{name} must answer {q} points, got {len(answers)} values")
-    try:  # once more: what is frozen can be changed all the same
+    try:  # the fields of a frozen dataclass may still be arrays that the expert changed in place
         return Answers(answers.values, answers.variance, answers.cost, answers.notes)
     except ValueError as error:
-        raise ExpertError(f"{name} gave answers that cannot be used: {error}") from error
+        raise ExpertError(f"{name} returned answers that cannot be used: {error}") from error
 
 
 @runtime_checkable
 class Expert(Protocol):
-    """Anything that can be asked for the reward at some points at one time.
+    """An object that answers queries about the reward at some points at one time.
 
-    The answers must be honest about their noise: unbiased, with the stated variance. They need not
-    be exact, and need not come at all (NaN).
+    Answers may be noisy, but must be unbiased and have the stated variance. An expert need not answer
+    for every point (NaN).
     """
 
     def query(self, X: Array, t: float) -> Answers:
-        """Answer about the q points `X` (q, d) at time `t`: one row of `Answers` for each point.
+        """Return one answer for each of the q points `X` (q, d) at time `t`.
 
-        An exception means that the expert cannot be reached now: the bandit goes on without it, and
+        An exception means that the expert cannot be reached now: the bandit continues without it, and
         warns once. Exceptions that Python raises for mistakes in a program (`TypeError`,
-        `ValueError`, ...; see `MISTAKES`) stop the call instead.
+        `ValueError`, ...; see `MISTAKES`) stop the bandit's call instead.
         """
 
 
 @runtime_checkable
 class Observer(Protocol):
-    """An expert that also has `observe`, by which it sees the rewards of the bandit."""
+    """An expert that also has `observe`, by which a bandit shows it rewards."""
 
     def observe(self, rewards: Dataset) -> None:
-        """See rewards. The same rewards may be shown again, and must then count once."""
+        """Take note of rewards; the same rewards may be shown repeatedly, and must count once."""
 
 
 @runtime_checkable
 class Stateful(Protocol):
     """An expert that also has a state, which can be saved and restored.
 
-    A run that is resumed in another process makes its expert anew and gives it back what it knew: a
-    budget goes on where it was, and a calibration keeps its pairs. A wrapper's state holds that of the
-    experts inside it.
+    A run that is resumed in another process constructs its expert again and restores its state, such as
+    the spending of a budget or the pairs of a calibration. A wrapper's state contains the state of the
+    expert that it wraps.
     """
 
     def state(self) -> dict[str, Any]:
-        """Return the state in plain values that JSON can hold: numbers, texts, lists, mappings."""
+        """Return the state as values that JSON can represent: numbers, texts, lists, mappings."""
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take over the `state` of another expert of this kind, wholly or not at all.
+        """Replace the state by that of another expert of this kind, completely or not at all.
 
         Raises
         ------
@@ -221,7 +219,7 @@ class Stateful(Protocol):
 
 
 def state_of(expert: object) -> dict[str, Any] | None:
-    """Return the state of an expert, with its kind; None where it has none."""
+    """Return the state of an expert, with its kind, or None for an expert without a state."""
     if not isinstance(expert, Stateful):
         return None
     return {"kind": type(expert).__name__, **expert.state()}
@@ -233,18 +231,20 @@ def restore_state(expert: object, state: Mapping[str, Any] | None) -> None:
     Raises
     ------
     ValueError
-        If it is the state of an expert of another kind.
+        If the state is of an expert of another kind.
     """
-    kind = None if state is None else state.get("kind")
-    own = type(expert).__name__ if isinstance(expert, Stateful) else None
-    if kind != own:
-        receiver = own or f"{type(expert).__name__}, which keeps nothing"
-        raise ValueError(f"the state is of {kind or 'no expert'}, and is given to {receiver}")
+    state_kind = None if state is None else state.get("kind")
+    expert_kind = type(expert).__name__ if isinstance(expert, Stateful) else None
+    if state_kind != expert_kind:
+        receiver = expert_kind or f"{type(expert).__name__}, which has no state"
+        raise ValueError(
+            f"the state is of {state_kind or 'no expert'}, and cannot be restored in {receiver}"
+        )
     if state is not None and isinstance(expert, Stateful):
         expert.restore(state)
 
 
 def inform(expert: object, rewards: Dataset) -> None:
-    """Show rewards to an expert that observes them; wrappers hand them on by this."""
+    """Show rewards to an expert if it is an `Observer`."""
     if isinstance(expert, Observer):
         expert.observe(rewards)

@@ -1,4 +1,4 @@
-"""The base of experts that wrap another expert, and a lock that is free in a forked child."""
+"""The base class of experts that wrap another expert, and a lock that is free in a forked process."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from tvbandits.validation import Array
 NEEDS = "an object with a method query(X, t)"
 
 
-def ask(expert: Expert, points: Array, t: float) -> Answers:
-    """Return the answers of an expert; an `ExpertError` if they do not fit the points (q, d)."""
+def query_expert(expert: Expert, points: Array, t: float) -> Answers:
+    """Return an expert's answers for points (q, d); raise an `ExpertError` if they are not valid."""
     return check_answers(expert.query(points.copy(), t), len(points), type(expert).__name__)
 
 
 class Wrapper:
-    """An expert around another one, which sees the rewards and whose state is saved with it.
+    """An expert that wraps another expert, shows it the rewards, and saves its state.
 
-    A subclass is a dataclass that begins with the field `expert` and has a method `query`.
+    A subclass is a dataclass whose first field is `expert`, with a method `query`.
 
     Attributes
     ----------
     expert : Expert
-        The expert that is wrapped.
+        The wrapped expert.
 
     Examples
     --------
@@ -60,24 +60,26 @@ class Wrapper:
     expert: Expert
 
     def observe(self, rewards: Dataset) -> None:
-        """Show rewards to the expert."""
+        """Show rewards to the wrapped expert."""
         inform(self.expert, rewards)
 
     def state(self) -> dict[str, Any]:
-        """Return the state of the expert."""
+        """Return the state of the wrapped expert."""
         return {"expert": state_of(self.expert)}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Restore the state of the expert."""
+        """Restore the state of the wrapped expert."""
         if "expert" not in state:
-            raise ValueError(f"not the state of a {type(self).__name__}: 'expert' is missing")
+            raise ValueError(
+                f"this is not the state of a {type(self).__name__}: 'expert' is missing"
+            )
         restore_state(self.expert, state["expert"])
 
 
 class SharedLock:
-    """A lock of threads that is new in a forked child, where nobody holds it, and in a copy.
+    """A lock for threads that is replaced by a new, free one in a forked process and in a copy.
 
-    Otherwise the child would inherit a lock that no thread will ever release.
+    Otherwise a forked process might inherit a lock that none of its threads will ever release.
     """
 
     def __init__(self) -> None:
@@ -87,8 +89,11 @@ class SharedLock:
         return SharedLock, ()
 
     @property
-    def now(self) -> threading.RLock:
-        """The lock for a block: Python's own, which no interrupt parts from its block."""
+    def current(self) -> threading.RLock:
+        """Return the lock of this process, to be used as a context manager.
+
+        It is Python's own lock, which an interrupt at the start of the block cannot leave locked.
+        """
         if os.getpid() != self._process:
             self._lock, self._process = threading.RLock(), os.getpid()
         return self._lock

@@ -1,6 +1,6 @@
 """Gaussian-process bandits for rewards that drift, with an interface for asking an expert.
 
-Names are imported when they are used first, so that `tvbandits --help` need not wait for all of them.
+A public name is imported when it is first used, so that `tvbandits --help` does not import the models.
 """
 
 from importlib import import_module
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from tvbandits.gp.state_space import StateSpace as StateSpace
     from tvbandits.io import SavedFileError as SavedFileError
 
-# The modules of the names, as above.
-_HOMES = {
+# The public names by their modules, as above.
+_NAMES_BY_MODULE = {
     "domains.availability": "NothingAvailableError",
     "bandit.bandit": "Bandit",
     "bandit.extremes": "OutlierWarning",
@@ -82,25 +82,27 @@ _HOMES = {
     "gp.state_space": "StateSpace",
 }
 
-# Modules and packages that are names of their own.
-_PACKAGES = {
+# The modules and packages that are public names themselves.
+_MODULES = {
     name: f"tvbandits.{name}" for name in ("bandit", "datasets", "experts", "policies", "queries")
 } | {"plots": "tvbandits.comparison.plots"}
 
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+_MODULE_BY_NAME = {
+    name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()
+}
 
-__all__ = sorted([*_HOME_OF, *_PACKAGES, "__version__"])
+__all__ = sorted([*_MODULE_BY_NAME, *_MODULES, "__version__"])
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
-        return import_module(_PACKAGES[name])
-    if name in _HOME_OF:
-        value = globals()[name] = getattr(import_module(f"tvbandits.{_HOME_OF[name]}"), name)
+    if name in _MODULES:
+        return import_module(_MODULES[name])
+    if name in _MODULE_BY_NAME:
+        value = globals()[name] = getattr(import_module(f"tvbandits.{_MODULE_BY_NAME[name]}"), name)
         return value
     raise AttributeError(f"module 'tvbandits' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    """Return the public names, whether they have been imported yet or not."""
+    """Return all public names, also those that have not been imported yet."""
     return sorted(__all__)

@@ -1,7 +1,7 @@
 """The command line: compare, frontier, board, plot, report, policies, problems, data, campaign.
 
-`python -m tvbandits` is the command `tvbandits`. This module only declares options. The code of a
-command is imported when it is called, so that help is quick.
+`python -m tvbandits` is the command `tvbandits`. This module declares the options; the code of a
+command is imported when the command runs, so that help is quick.
 """
 
 from __future__ import annotations
@@ -38,13 +38,12 @@ with exit_on_interrupt():  # Ctrl-C while these are imported leaves without a tr
         Texts,
         command,
     )
-    from tvbandits.option_text import command_line_words
+    from tvbandits.option_text import use_command_line_names
 
 if TYPE_CHECKING:
-    from tvbandits.cli import comparing, fetching, inspecting, problems
+    from tvbandits.cli import comparing, inspecting
 else:
-    comparing, fetching = Later("cli.comparing"), Later("cli.fetching")
-    inspecting, problems = Later("cli.inspecting"), Later("cli.problems")
+    comparing, inspecting = Later("cli.comparing"), Later("cli.inspecting")
 
 app = typer.Typer(
     add_completion=False,
@@ -55,22 +54,22 @@ app = typer.Typer(
 
 
 data = typer.Typer(
-    no_args_is_help=True, help="Download data, and show what is in files of readings."
+    no_args_is_help=True, help="Download data, and show how the package reads a file."
 )
 app.add_typer(data, name="data")
 app.add_typer(campaigns.app, name="campaign")
 
 
-# Options that take several numbers.
-SEVERAL = ("--years", "--budgets")
+# The options that take several numbers.
+LIST_OPTIONS = ("--years", "--budgets")
 
-# A text that may name the user's own code: package.module:attribute.
+# Text that may name the user's own code: package.module:attribute.
 PLUG_IN = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 
-# An environment variable that lets errors of the user's own code show their traceback.
+# The environment variable with which errors in the user's own code show their traceback.
 TRACEBACK = "TVBANDITS_TRACEBACK"
 
-# How messages of pydantic, which the command-line parser passes on, begin.
+# The beginning of messages of pydantic, which the command-line parser passes on.
 PYDANTIC = "Value error, "
 
 # A further value of an option that takes several numbers.
@@ -78,16 +77,16 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def main() -> None:
-    """Run the command line: a bad argument gives one line and exit status 2, Ctrl-C 130."""
+    """Run the command line; exit with status 2 and one line for a bad argument, 130 after Ctrl-C."""
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that has only ASCII shows other characters as escapes.
+        # On a terminal without UTF-8, characters that it lacks are printed as escapes.
         if hasattr(stream, "reconfigure") and not (stream.encoding or "").lower().startswith("utf"):
             stream.reconfigure(errors="backslashreplace")
-    warnings.formatwarning = lambda text, *_, **__: f"tvbandits: warning: {_one_line(text)}\n"
-    if os.getcwd() not in sys.path:  # noqa: PTH109 - as it is written in the path
-        sys.path.append(os.getcwd())  # noqa: PTH109 - package.module:name may be here
+    warnings.formatwarning = lambda text, *_, **__: f"tvbandits: warning: {_join_lines(text)}\n"
+    if os.getcwd() not in sys.path:  # noqa: PTH109 - sys.path contains texts
+        sys.path.append(os.getcwd())  # noqa: PTH109 - package.module:name may be in this folder
     try:
-        with command_line_words():
+        with use_command_line_names():
             status = _run()
     except Terminated:
         status = _print_error("terminated", TERMINATED)
@@ -97,9 +96,9 @@ def main() -> None:
 
 
 def _run() -> int:
-    """Run the command and return the exit status, after printing the error."""
+    """Run the command, print its error if it fails, and return the exit status."""
     try:
-        arguments = spread(sys.argv[1:], SEVERAL)
+        arguments = repeat_options(sys.argv[1:], LIST_OPTIONS)
         status = app(arguments, standalone_mode=False)
         sys.stdout.flush()
     except StoppedError as stop:
@@ -107,9 +106,9 @@ def _run() -> int:
     except ValueError as error:
         if os.environ.get(TRACEBACK):
             raise
-        status = _print_error(_with_notes(error))
+        status = _print_error(_format_with_notes(error))
     except BrokenPipeError:
-        # The reader of the output has closed it; the rest of the output goes nowhere.
+        # The program that reads the output has closed it: discard the rest.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
     except OSError as error:
@@ -121,55 +120,59 @@ def _run() -> int:
         status = _handle_other(error)
     else:
         if status == INTERRUPTED:
-            # The command-line parser has caught Ctrl-C without a word.
+            # The command-line parser has caught Ctrl-C and printed nothing.
             raise KeyboardInterrupt
     return status if isinstance(status, int) else 0
 
 
 def _handle_other(error: Exception) -> int:
-    """Return the exit status of an error of another package; raise a mistake of this package again."""
-    # Errors of the command-line parser have a message of their own.
-    if hasattr(error, "format_message"):
+    """Print an error of the parser, an expert or a plug-in, and return the status; raise any other."""
+    if hasattr(error, "format_message"):  # an error of the command-line parser
         message = error.format_message().replace(PYDANTIC, "")
         cause: Any = error.__cause__
-        if hasattr(cause, "errors"):  # pydantic's error about a number does not show the value
+        if hasattr(cause, "errors"):  # pydantic's message about a number lacks the value
             value = str(cause.errors()[0]["input"])
             message += "" if repr(value) in message else f', got "{value}"'
             if NUMBER.fullmatch(with_point := value.replace(",", ".")) and with_point != value:
                 message += f": write {with_point}"
         return _print_error(message) if message else 2
-    is_extra = isinstance(error, ImportError) and error.name is None  # an extra is not installed
-    if is_extra or any(kind.__name__ == "ExpertError" for kind in type(error).__mro__):
+    lacks_extra = isinstance(error, ImportError) and error.name is None
+    if lacks_extra or any(kind.__name__ == "ExpertError" for kind in type(error).__mro__):
         return _print_error(str(error))
-    plug_ins = [each for each in sys.argv[1:] if PLUG_IN.search(each)]
+    plug_ins = [argument for argument in sys.argv[1:] if PLUG_IN.search(argument)]
     if not plug_ins or os.environ.get(TRACEBACK):
         raise error
-    message = f"{type(error).__name__}: {_with_notes(error)}; {TRACEBACK}=1 shows where"
-    return _print_error(f"{', '.join(plug_ins)}: {message}")
+    message = f"{type(error).__name__}: {_format_with_notes(error)}"
+    hint = f"set {TRACEBACK}=1 to see the traceback"
+    return _print_error(f"{', '.join(plug_ins)}: {message}; {hint}")
 
 
-def _with_notes(error: Exception) -> str:
-    """Return the message of an error, and its notes: where in a comparison it was raised."""
+def _format_with_notes(error: Exception) -> str:
+    """Return the message of an error with its notes, which name the run of a comparison."""
     notes = ", ".join(error.__notes__) if hasattr(error, "__notes__") else ""
     return (str(error) or type(error).__name__) + (f" ({notes})" if notes else "")
 
 
 def _print_error(message: str, status: int = 2) -> int:
-    print(f"tvbandits: {_one_line(message)}", file=sys.stderr)
+    """Print an error message in one line, and return the exit status."""
+    print(f"tvbandits: {_join_lines(message)}", file=sys.stderr)
     return status
 
 
-def _one_line(message: object, longest: int = 1500) -> str:
-    # Text from a file, a station or a server may be long and hold what a terminal obeys.
-    plain = "".join(each if each.isprintable() else " " for each in str(message)[: 4 * longest])
-    line = " ".join(plain.split())
-    return line if len(line) <= longest else f"{line[:longest]}..."
+def _join_lines(message: object, max_length: int = 1500) -> str:
+    """Return a message in one line, without control characters."""
+    # Text from a file, a station or a server may be long and contain codes that terminals execute.
+    text = str(message)[: 4 * max_length]
+    printable = "".join(char if char.isprintable() else " " for char in text)
+    line = " ".join(printable.split())
+    return line if len(line) <= max_length else f"{line[:max_length]}..."
 
 
 @app.callback(invoke_without_command=True)
-def _version(
+def _print_version(
     version: Annotated[bool, Option("--version", help="Print the version.")] = False,
 ) -> None:
+    """Print the version if `--version` is given."""
     if version:
         print(__version__)
         raise typer.Exit
@@ -183,17 +186,19 @@ def compare_command(
         Texts,
         Option(
             "--policy",
-            help="NAME[:key=value,...], or package.module:maker; repeat it for more; eight by default.",
+            help="NAME[:key=value,...], or your own package.module:function. Repeat it for more; "
+            "eight policies by default.",
         ),
     ] = None,
     out: Folder = None,
     format_: Annotated[
-        Literal["table", "json"], Option("--format", case_sensitive=False)
+        Literal["table", "json"],
+        Option("--format", case_sensitive=False, help="The form of the summary."),
     ] = "table",
 ) -> None:
     """Run policies on problems, print a summary, and write rows and a picture.
 
-    Without --beta each policy has its own width, 2 for most.
+    Without --beta each policy has its own confidence width, 2 for most.
     """
     comparing.compare(options, tables, policy or [], out, format_)
 
@@ -204,16 +209,19 @@ def frontier_command(
     tables: TableOptions,
     budgets: Annotated[
         list[float] | None,
-        Option("--budgets", metavar="NUMBER...", help="Queries per step; 1 2 4 8 by default."),
+        Option("--budgets", metavar="NUMBER...", help="Queries per step: 1 2 4 8 by default."),
     ] = None,
     plan: Annotated[
-        Texts, Option("--plan", help="next, plausible, kdpp or random; all of them by default.")
+        Texts,
+        Option(
+            "--plan", help="next, plausible, kdpp or random. Repeat it for more; all by default."
+        ),
     ] = None,
     out: Folder = None,
 ) -> None:
-    """Compare regret against queries per step for each query plan.
+    """Compare the regret of query plans at several numbers of queries per step.
 
-    Without --beta the width of every policy is 2.
+    Without --beta the confidence width of every policy is 2.
     """
     comparing.frontier(options, tables, budgets or [1, 2, 4, 8], plan or [], out)
 
@@ -226,7 +234,7 @@ def board_command(options: BoardOptions) -> None:
 
 @command(app, "plot")
 def plot_command(
-    folder: Annotated[str, Argument(help="A folder that compare has written.")],
+    folder: Annotated[str, Argument(help="A folder that `compare` has written.")],
 ) -> None:
     """Draw the picture of a comparison again from its rows."""
     comparing.plot(folder)
@@ -234,9 +242,9 @@ def plot_command(
 
 @command(app, "report")
 def report_command(
-    folder: Annotated[str, Argument(help="A folder that compare has written.")],
+    folder: Annotated[str, Argument(help="A folder that `compare` has written.")],
     out: Annotated[
-        Text, Option(metavar="FILE", help="The page; report.html in the folder by default.")
+        Text, Option(metavar="FILE", help="The page: by default report.html in the folder.")
     ] = None,
 ) -> None:
     """Write a comparison as one page of HTML, which needs no network."""
@@ -247,15 +255,15 @@ def report_command(
 def policies_command() -> None:
     """List the policies: name, title, and parameters with their defaults.
 
-    For a parameter without a default, each problem recommends a value, or a fit finds one.
+    A parameter without a default gets the value that the problem recommends, or a fitted value.
     """
-    problems.list_policies()
+    inspecting.list_policies()
 
 
 @command(app, "problems")
 def problems_command() -> None:
     """List the problems: name, summary, and parameters with their defaults."""
-    problems.list_problems()
+    inspecting.list_problems()
 
 
 @command(data, "info")
@@ -264,36 +272,38 @@ def info_command(
         list[Path], Argument(metavar="FILE...", help="Tables of readings, or of sites.")
     ],
     tables: TableOptions,
-    form: Annotated[Literal["text", "json"], Option("--format")] = "text",
+    form: Annotated[
+        Literal["text", "json"], Option("--format", help="The form of the output.")
+    ] = "text",
 ) -> None:
-    """Show what is in files of readings, how the package reads them, and which options change that."""
+    """Show the content of files of readings, how it is read, and which options change that."""
     inspecting.inspect(paths, tables, form)
 
 
 @command(data, "fetch")
 def fetch_command(
-    dataset: Annotated[Literal["ozone"], Argument()],  # noqa: ARG001 - there is no other yet
+    dataset: Annotated[Literal["ozone"], Argument()],  # noqa: ARG001 - the only one so far
     years: Annotated[
-        list[int], Option(min=1980, help="2008 2009, or repeat --years; from 1980 on.")
+        list[int], Option(min=1980, help="Years from 1980 on: 2008 2009, or repeat --years.")
     ],
     state: Annotated[
-        Text, Option(help='One state, "New York" or 36: also writes a small csv for each year.')
+        Text, Option(help='Also write a small csv of one state, "New York" or 36, for each year.')
     ] = None,
 ) -> None:
     """Download a data set once, into $TVBANDITS_CACHE if that is set, and print how to use it.
 
-    The next call resumes a download that was interrupted.
+    To resume a download that was interrupted, repeat the command.
     """
-    fetching.fetch(years, state)
+    inspecting.fetch(years, state)
 
 
-def spread(arguments: Sequence[str], options: Collection[str]) -> list[str]:
-    """Let an option take several numbers: "--years 2008 2009" becomes "--years 2008 --years 2009".
+def repeat_options(arguments: Sequence[str], options: Collection[str]) -> list[str]:
+    """Repeat an option before each of its numbers: "--years 1 2" becomes "--years 1 --years 2".
 
     Parameters
     ----------
     arguments : sequence of str
-        The arguments of the shell, without the name of the program.
+        The arguments of the command line, without the name of the program.
     options : collection of str
         The options that take several numbers, with their hyphens.
     """

@@ -1,4 +1,4 @@
-"""A clock, which converts dates to the numbers that a bandit counts in, and times of a campaign."""
+"""A clock, which converts between dates and the numbers that a bandit uses as times."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from tvbandits.validation import (
     positive_number,
     refuse,
     require,
-    settle,
+    set_fields,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# A point in time, as people write it; a pandas Timestamp is a datetime.
+# A point in time, as users write it; a pandas Timestamp is a datetime.
 Moment = datetime | date | np.datetime64 | str
 
-# A date of ISO 8601, and its time of day: pandas would also take "now", "12:00" and "1/2/24".
+# A date of ISO 8601 with its time of day. pandas would also accept "now", "12:00" and "1/2/24".
 _ISO = re.compile(
     r"\d{4}-?\d\d-?\d\d([T ]\d\d(:?\d\d(:?\d\d([.,]\d{1,9})?)?)?(Z|[+-]\d\d(:?\d\d)?)?)?"
 )
 
-# A length of time in which every number has its unit: to pandas "1" is a nanosecond, "1,5h" are 15
-# hours, and "P1M", a month of ISO 8601, is a minute.
+# A length of time in which every number has a unit. pandas would read "1" as a nanosecond, "1,5h" as 15
+# hours, and "P1M", a month in ISO 8601, as a minute.
 _LENGTH = re.compile(
     r"\s*[+-]?\s*(\d+(\.\d*)?\s*[a-zA-Zµμ]+(\s*,?\s*|$))*(\d+:\d\d:\d\d(\.\d+)?)?\s*"
     r"|P(\d+[DW])?(T(\d+H)?(\d+M)?(\d+(\.\d+)?S)?)?"
 )
 
 
-# A date as people and instruments write it: 31.01.2026 24:00, 1/31/2026 1:30 PM, 2026-01-31 24:00.
+# A date of another form, from people or instruments: 31.01.2026 24:00, 1/31/2026 1:30 PM.
 _WRITTEN = re.compile(
     r"(?:(?P<year>\d{4})[-/.](?P<month>\d\d?)[-/.](?P<day>\d\d?)"
     r"|(?P<a>\d\d?)(?P<mark>[-/.])(?P<b>\d\d?)(?P=mark)(?P<last>\d{4}))"
@@ -64,34 +64,35 @@ MONTHS = {
     **{"oktober": 10, "dezember": 12, "mrz": 3},
 }
 
-# Dates and lengths that are parsed without pandas, whose import takes longer than most uses of a clock.
+# Dates and lengths of time that are parsed without pandas, whose import would take most of the time.
 _PLAIN = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{6})?)?([+-]\d\d:\d\d)?)?", re.ASCII)
 _PLAIN_LENGTH = re.compile(r"(\d{1,5}) days (\d\d):(\d\d):(\d\d)", re.ASCII)
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Clock:
-    """Turns dates and times into numbers of a unit since an origin, and back.
+    """A clock that converts dates to numbers of time units since an origin, and back.
 
     Parameters
     ----------
     unit : str or timedelta
-        What one is: "1h", "15min", "1D", `timedelta(hours=1)`. Months and years have no fixed length.
+        The length of time of the number 1: "1h", "15min", "1D", `timedelta(hours=1)`. Months and years
+        have no fixed length.
     origin : str, datetime or datetime64
-        What zero is. With a time zone, all times must have one (any), and come back in the origin's;
-        without, none may have one. (A call of a campaign takes a single time without a zone for one of
-        the origin's.)
+        The time of the number 0. If it has a time zone, all dates must have one (any), and are returned
+        in the origin's; otherwise none may have one. (In a campaign, a single date without a time zone
+        is a local time of the origin's zone.)
 
     Raises
     ------
     ValueError
-        If the unit is no positive length of time, or the origin no point in time.
+        If the unit is not a positive length of time, or the origin not a point in time.
 
     Notes
     -----
-    Nanoseconds are counted as integers, and a number is the float nearest to the quotient. Of the times
-    with the same number, the one of whole seconds comes back, or else of whole milliseconds or
-    microseconds; so a time of whole seconds comes back exactly.
+    Nanoseconds are counted as integers, and a number is the float nearest to the quotient. Several times
+    may have the same number: `time` returns the one in whole seconds if there is one, or else in whole
+    milliseconds or microseconds. Times in whole seconds are therefore recovered exactly.
 
     Examples
     --------
@@ -102,41 +103,42 @@ class Clock:
     """
 
     _length: int
-    """Nanoseconds of a unit."""
+    """The nanoseconds in a unit."""
 
     _start: int
-    """Nanoseconds from 1970 to the origin."""
+    """The nanoseconds from 1970 to the origin."""
 
     _zone: tzinfo | None
+    """The time zone of the origin."""
 
     def __init__(
         self, unit: str | timedelta | np.timedelta64 = "1h", origin: Moment = "2024-01-01"
     ) -> None:
-        start, zone = _nanoseconds(origin, "origin")
-        settle(self, _length=_length_of(unit), _start=start, _zone=zone)
+        start, zone = _to_nanoseconds(origin, "origin")
+        set_fields(self, _length=_parse_length(unit), _start=start, _zone=zone)
 
     def __repr__(self) -> str:
-        # A zone has a name, which the text of a time leaves out.
+        # A Timestamp is shown instead of text if it has a zone, as text lacks the zone's name.
         start = str(self.origin) if self._zone is None else self.origin
         return f"Clock(unit={str(self.unit)!r}, origin={start!r})"
 
     @property
     def unit(self) -> pd.Timedelta:
-        """The length of time that the number 1 stands for."""
+        """Return the length of time that the number 1 stands for."""
         import pandas as pd
 
         return pd.Timedelta(self._length, unit="ns")
 
     @property
     def origin(self) -> pd.Timestamp:
-        """The time that the number 0 stands for."""
+        """Return the time that the number 0 stands for."""
         import pandas as pd
 
         return pd.Timestamp(self._start, unit="ns", tz=self._zone)
 
     @property
     def now(self) -> float:
-        """The present time as a number."""
+        """Return the present time as a number."""
         return self.number(datetime.now(self._zone))
 
     @overload
@@ -144,19 +146,19 @@ class Clock:
     @overload
     def number(self, when: Sequence[Any] | NDArray[Any] | pd.Index | pd.Series) -> Array: ...
     def number(self, when: Any) -> float | Array:
-        """Return the units from the origin to one time (a float), or to each of several (n,).
+        """Return the units from the origin to a time (a float), or to each of n times (n,).
 
         Parameters
         ----------
         when : datetime, Timestamp, datetime64, text, or a sequence, array or Series of them
-            Texts are dates of ISO 8601, or others that have one meaning: 31.01.2026 12:00, 01/31/2026.
+            Texts are dates of ISO 8601, or of an unambiguous form: 31.01.2026 12:00, 01/31/2026.
 
         Raises
         ------
         ValueError
-            If something is not a point in time (numbers are none), is NaT, may be either of two days as
-            02/03/2026, is too far away to be counted in nanoseconds (292 years from 1970), or has a time
-            zone where the origin has none, or the reverse.
+            If an item is not a point in time (a number is not), is NaT, is ambiguous as 02/03/2026, is
+            more than 292 years from 1970, so that its nanoseconds cannot be counted, or has a time zone
+            while the origin has none, or the reverse.
         """
         if np.ma.is_masked(when):
             raise ValueError(f"when must be times, got {describe(when)}: values are masked")
@@ -165,7 +167,7 @@ class Clock:
             return self._number(times[()], "when")
         if times.ndim != 1:
             raise ValueError(f"when must be one time or have shape (n,), got shape {times.shape}")
-        numbers = [self._number(each, f"when, at position {i},") for i, each in enumerate(when)]
+        numbers = [self._number(time, f"when, at position {i},") for i, time in enumerate(when)]
         return np.array(numbers, dtype=np.float64)
 
     @overload
@@ -173,12 +175,12 @@ class Clock:
     @overload
     def time(self, number: Sequence[float] | NDArray[Any]) -> pd.DatetimeIndex: ...
     def time(self, number: ArrayLike) -> pd.Timestamp | pd.DatetimeIndex:
-        """Return the time that a number stands for (a Timestamp), or those of several (n,).
+        """Return the time that a number stands for (a Timestamp), or the times of n numbers (n,).
 
         Raises
         ------
         ValueError
-            If a number is not finite, or its time cannot be counted in nanoseconds.
+            If a number is not finite, or its time is more than 292 years from 1970.
         """
         numbers = as_floats(number, "number")
         if numbers.ndim > 1:
@@ -186,14 +188,14 @@ class Clock:
         refuse(~np.isfinite(numbers.ravel()), numbers.ravel(), "number must be finite")
         import pandas as pd
 
-        counts = np.array([self._since_1970(float(each)) for each in numbers.flat], dtype=np.int64)
-        times = pd.DatetimeIndex(counts.view("datetime64[ns]"))
+        counts = [self._nanoseconds_since_1970(float(value)) for value in numbers.flat]
+        times = pd.DatetimeIndex(np.array(counts, dtype=np.int64).view("datetime64[ns]"))
         if self._zone is not None:
             times = times.tz_localize("UTC").tz_convert(self._zone)
         return times[0] if numbers.ndim == 0 else times
 
     def text(self, number: float) -> str:
-        """Return the text of `time(number)`.
+        """Return `time(number)` as text.
 
         Examples
         --------
@@ -201,19 +203,20 @@ class Clock:
         >>> Clock(unit="1h", origin="2026-06-01").text(32.5)
         '2026-06-02 08:30:00'
         """
-        count, rest = divmod(self._since_1970(as_time(number, "number")), 1000)
-        then = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=count)
-        then = then.replace(tzinfo=None) if self._zone is None else then.astimezone(self._zone)
-        text = then.isoformat(sep=" ", timespec="microseconds" if rest else "auto")
+        nanoseconds = self._nanoseconds_since_1970(as_time(number, "number"))
+        microseconds, remainder = divmod(nanoseconds, 1000)
+        time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
+        time = time.replace(tzinfo=None) if self._zone is None else time.astimezone(self._zone)
+        text = time.isoformat(sep=" ", timespec="microseconds" if remainder else "auto")
         end = len("2026-06-02 08:30:00.000000")
-        return f"{text[:end]}{rest:03d}{text[end:]}" if rest else text
+        return f"{text[:end]}{remainder:03d}{text[end:]}" if remainder else text
 
-    def _since_1970(self, number: float) -> int:
-        """Return nanoseconds since 1970, exactly: a float cannot hold decades of them."""
+    def _nanoseconds_since_1970(self, number: float) -> int:
+        """Return the nanoseconds from 1970 to a number's time, computed exactly."""
         count = self._start + round(Fraction(number) * self._length)
-        for coarser in (1_000_000_000, 1_000_000, 1000):
-            rounded = round(Fraction(count, coarser)) * coarser
-            if (rounded - self._start) / self._length == number:  # the float cannot tell them apart
+        for resolution in (1_000_000_000, 1_000_000, 1000):
+            rounded = round(Fraction(count, resolution)) * resolution
+            if (rounded - self._start) / self._length == number:  # both have the same number
                 count = rounded
                 break
         if not abs(count) < 2**63:
@@ -225,26 +228,28 @@ class Clock:
     def _number(self, moment: Any, name: str, *, may_be_local: bool = False) -> float:
         """Return the units from the origin to one time, as the nearest float.
 
-        A time without a zone may be one of the clock's zone.
+        If `may_be_local`, a time without a zone is a local time of the clock's zone.
         """
-        count, zone = _nanoseconds(moment, name)
+        count, zone = _to_nanoseconds(moment, name)
         if may_be_local and zone is None and self._zone is not None:
-            count, zone = self._local_nanoseconds(count, moment, name), self._zone
+            count, zone = self._localize_nanoseconds(count, moment, name), self._zone
         if (zone is None) != (self._zone is None):
-            ours = "no time zone" if self._zone is None else f"the time zone {self._zone}"
-            theirs = "has none" if zone is None else f"has {zone}"
-            both = f"the clock's origin has {ours}, but {name} {theirs}"
+            clock_zone = "no time zone" if self._zone is None else f"the time zone {self._zone}"
+            moment_zone = "has none" if zone is None else f"has {zone}"
             remedy = "add one" if zone is None else "leave it out, or give the origin one"
-            raise ValueError(f"{both}, got {describe(moment)}: {remedy}")
+            raise ValueError(
+                f"the clock's origin has {clock_zone}, but {name} {moment_zone}, "
+                f"got {describe(moment)}: {remedy}"
+            )
         return (count - self._start) / self._length
 
-    def _local_nanoseconds(self, count: int, moment: Any, name: str) -> int:
-        """Return nanoseconds since 1970 to a local time, given those to this time in UTC.
+    def _localize_nanoseconds(self, count: int, moment: Any, name: str) -> int:
+        """Return the nanoseconds since 1970 of a local time; `count` is of the same time in UTC.
 
         Raises
         ------
         ValueError
-            If it comes twice as clocks are put back, or not at all as they are put forward.
+            If the local time occurs twice, as clocks are put back, or never, as they are put forward.
         """
         import pandas as pd
         from pandas.api.typing import NaTType
@@ -261,49 +266,49 @@ class Clock:
             )
         if summer != winter:
             raise ValueError(
-                f"{name}: {describe(moment)} comes twice in {self._zone}, as clocks are put back then: "
+                f"{name}: {describe(moment)} occurs twice in {self._zone}, as clocks are put back then: "
                 f"write {summer.isoformat()} or {winter.isoformat()}"
             )
         return int(summer.value)
 
 
-def _length_of(unit: object) -> int:
-    """Return a positive length of time in nanoseconds."""
-    plain = _PLAIN_LENGTH.fullmatch(unit) if isinstance(unit, str) else None
-    days, hours, minutes, seconds = map(int, plain.groups()) if plain else (0, 0, 0, 0)
+def _parse_length(unit: object) -> int:
+    """Return the nanoseconds of a positive length of time."""
+    match = _PLAIN_LENGTH.fullmatch(unit) if isinstance(unit, str) else None
+    days, hours, minutes, seconds = map(int, match.groups()) if match else (0, 0, 0, 0)
     count = ((24 * days + hours) * 60 + minutes) * 60 + seconds
-    return 1_000_000_000 * count if count else int(_as_unit(unit).value)
+    return 1_000_000_000 * count if count else int(_as_timedelta(unit).value)
 
 
-def _nanoseconds(moment: object, name: str) -> tuple[int, tzinfo | None]:
-    """Return a point in time as nanoseconds since 1970, and its zone."""
-    plain = moment
+def _to_nanoseconds(moment: object, name: str) -> tuple[int, tzinfo | None]:
+    """Return the nanoseconds from 1970 to a point in time, and its zone."""
+    time = moment
     if isinstance(moment, str) and _PLAIN.fullmatch(moment):
         with suppress(ValueError):
-            plain = datetime.fromisoformat(moment)
-    if type(plain) is datetime and 1700 < plain.year < 2200:
-        zero = datetime(1970, 1, 1, tzinfo=plain.tzinfo and UTC)
-        return (plain - zero) // timedelta(microseconds=1) * 1000, plain.tzinfo
-    time = _as_moment(moment, name)
-    return int(time.value), time.tz
+            time = datetime.fromisoformat(moment)
+    if type(time) is datetime and 1700 < time.year < 2200:
+        zero = datetime(1970, 1, 1, tzinfo=time.tzinfo and UTC)
+        return (time - zero) // timedelta(microseconds=1) * 1000, time.tzinfo
+    timestamp = _as_timestamp(moment, name)
+    return int(timestamp.value), timestamp.tz
 
 
-def _as_unit(unit: object) -> pd.Timedelta:
+def _as_timedelta(unit: object) -> pd.Timedelta:
     """Return a positive length of time, in nanoseconds."""
     import pandas as pd
 
-    number = isinstance(unit, str) and not _LENGTH.fullmatch(unit)
+    lacks_unit = isinstance(unit, str) and not _LENGTH.fullmatch(unit)
     if isinstance(unit, np.timedelta64):
-        number = np.datetime_data(unit.dtype)[0] == "generic"
-    if isinstance(unit, str | timedelta | np.timedelta64) and not number:
+        lacks_unit = np.datetime_data(unit.dtype)[0] == "generic"
+    if isinstance(unit, str | timedelta | np.timedelta64) and not lacks_unit:
         with suppress(ValueError, OverflowError):
             length = pd.Timedelta(unit).as_unit("ns")
-            if isinstance(length, pd.Timedelta) and length.value > 0:  # NaT is none
+            if isinstance(length, pd.Timedelta) and length.value > 0:  # NaT is not a Timedelta
                 return length
     raise ValueError(f'unit must be a positive length of time such as "1h", got {describe(unit)}')
 
 
-def _as_moment(moment: object, name: str) -> pd.Timestamp:
+def _as_timestamp(moment: object, name: str) -> pd.Timestamp:
     """Return a point in time, in nanoseconds."""
     import pandas as pd
 
@@ -311,7 +316,7 @@ def _as_moment(moment: object, name: str) -> pd.Timestamp:
         raise ValueError(f"{name} must be a date and time, got {describe(moment)}")
     if isinstance(moment, str):
         try:
-            moment = iso_date(moment)
+            moment = to_iso_date(moment)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
     if isinstance(moment, str) and not _ISO.fullmatch(moment):
@@ -325,11 +330,11 @@ def _as_moment(moment: object, name: str) -> pd.Timestamp:
     raise ValueError(f"{name} must be {needs}, got {describe(moment)}")
 
 
-# --- dates as people write them ----------------------------------------------------------------------
+# --- dates of other forms ----------------------------------------------------------------------------
 
 
 def is_date_text(text: str) -> bool:
-    """Return whether a text is a date as people write it, or one of ISO 8601 with its marks.
+    """Return whether a text is a date of any form that `to_iso_date` accepts, or of ISO 8601.
 
     Examples
     --------
@@ -337,12 +342,12 @@ def is_date_text(text: str) -> bool:
     >>> print(is_date_text("31.01.2026 24:00"), is_date_text("2026-01-31"), is_date_text("Hall 3"))
     True True False
     """
-    text = _with_number_of_month(text.strip())
+    text = _replace_month_name(text.strip())
     return _WRITTEN.fullmatch(text) is not None or _PLAIN.fullmatch(text) is not None
 
 
-def _with_number_of_month(text: str) -> str:
-    """Return a date whose month is a word with its number; any other text as it is."""
+def _replace_month_name(text: str) -> str:
+    """Return a date with the number of its month instead of the name; any other text unchanged."""
     match = _NAMED.fullmatch(text)
     if match is None:
         return text
@@ -353,13 +358,15 @@ def _with_number_of_month(text: str) -> str:
     return f"{match['year']}-{numbers.pop()}-{match['day'] or match['date']}{match['rest']}"
 
 
-def day_or_month(text: str) -> str:
-    """Return what comes first in a date such as 31/01/2026: "day", "month", "either", or "" elsewhere.
+def find_date_order(text: str) -> str:
+    """Return what stands first in a date such as 31/01/2026: "day", "month" or "either".
+
+    The text is empty if the order makes no difference, as in 2026-01-31 or 31.01.2026.
 
     Examples
     --------
-    >>> from tvbandits.clock import day_or_month
-    >>> print(day_or_month("31/01/2026"), day_or_month("01-31-2026"), day_or_month("03/02/2026"))
+    >>> from tvbandits.clock import find_date_order
+    >>> print(*map(find_date_order, ("31/01/2026", "01-31-2026", "03/02/2026")))
     day month either
     """
     match = _WRITTEN.fullmatch(text.strip())
@@ -369,8 +376,8 @@ def day_or_month(text: str) -> str:
     return "day" if a > 12 else "month" if b > 12 else "" if a == b else "either"
 
 
-def iso_date(text: str, first: str | None = None) -> str:
-    """Return a date of another form in that of ISO 8601; a text that is none stays as it is.
+def to_iso_date(text: str, first: str | None = None) -> str:
+    """Return a date of another form in the form of ISO 8601; text that is no date is unchanged.
 
     Parameters
     ----------
@@ -378,26 +385,27 @@ def iso_date(text: str, first: str | None = None) -> str:
         31.01.2026 12:00, 31/01/2026, 1/31/2026 1:30 PM, 31-Jan-2026 or 31. Januar 2026; 24:00 is 00:00
         of the next day.
     first : str, optional
-        "day" or "month", which comes first before a year, unless dots show the day. None: as the text
-        itself decides it.
+        "day" or "month": which of them stands first in dates such as 02/03/2026. In dates with dots it
+        is the day. None: follow the text if only one order is possible.
 
     Raises
     ------
     ValueError
-        If the text does not decide it.
+        If both orders are possible and `first` is None.
 
     Examples
     --------
-    >>> from tvbandits.clock import iso_date
-    >>> print(iso_date("31.01.2026 24:00"), "|", iso_date("02/03/2026", "day"))
+    >>> from tvbandits.clock import to_iso_date
+    >>> print(to_iso_date("31.01.2026 24:00"), "|", to_iso_date("02/03/2026", "day"))
     2026-02-01 00:00:00 | 2026-03-02 00:00:00
     """
-    match = _WRITTEN.fullmatch(_with_number_of_month(text.strip()))
-    if match is None or (_ISO.fullmatch(text) and match["hour"] != "24"):
+    match = _WRITTEN.fullmatch(_replace_month_name(text.strip()))
+    # pandas takes no comma before parts of a second.
+    if match is None or (_ISO.fullmatch(text) and match["hour"] != "24" and "," not in text):
         return text
     year, month, day = match["year"], match["month"], match["day"]
     if year is None:
-        order = first or day_or_month(text) or "day"
+        order = first or find_date_order(text) or "day"
         if order == "either":
             a, b = int(match["a"]), int(match["b"])
             raise ValueError(
@@ -410,32 +418,32 @@ def iso_date(text: str, first: str | None = None) -> str:
     hour, second = int(match["hour"] or 0), (match["second"] or "00").replace(",", ".")
     if match["half"]:
         hour = hour % 12 + 12 * (match["half"][0] in "pP") if 1 <= hour <= 12 else 99
-    ends = hour == 24 and not int(match["minute"] or 0) and not float(second)
+    is_midnight = hour == 24 and not int(match["minute"] or 0) and not float(second)
     try:
-        begins = datetime(int(year), int(month), int(day), 0 if ends else hour)
-    except ValueError:  # no day of the calendar
+        date_and_hour = datetime(int(year), int(month), int(day), 0 if is_midnight else hour)
+    except ValueError:  # not a date of the calendar
         return text
-    begins += timedelta(days=ends)
+    date_and_hour += timedelta(days=is_midnight)
     zone = {"UTC": "Z", "GMT": "Z"}.get(match["zone"] or "", match["zone"] or "")
-    return f"{begins:%Y-%m-%d %H}:{match['minute'] or '00'}:{second}{zone}"
+    return f"{date_and_hour:%Y-%m-%d %H}:{match['minute'] or '00'}:{second}{zone}"
 
 
 # --- times of a campaign: numbers, or dates if it has a clock -------------------------------------
 
 
 def restore_clock(unit: str, origin: str, zone: str = "") -> Clock:
-    """Return a clock from the texts of its parts; a zone with summer time has a name: Europe/Berlin."""
+    """Return the clock of texts; `zone` is needed if it has a name such as Europe/Berlin."""
     start = datetime.fromisoformat(origin).astimezone(ZoneInfo(zone)) if "/" in zone else origin
     return Clock(unit, start)
 
 
 def parse_duration(text: str) -> float | None:
-    """Return the number that a text of `drop_after` stands for, or None if the text is empty."""
+    """Return the number in a text for `drop_after`, or None if the text is empty."""
     return positive_number("drop_after", float(text)) if text else None
 
 
 def parse_time(text: str | None) -> float | str | None:
-    """Return the number that a text stands for; any other text, which may be a date, as it is."""
+    """Return a time as a number if the text is one; otherwise the text, which may be a date."""
     try:
         return None if text is None else float(text)
     except ValueError:
@@ -443,12 +451,17 @@ def parse_time(text: str | None) -> float | str | None:
 
 
 def to_number(
-    clock: Clock | None, t: Any, name: str = "t", *, of_table: bool = False
+    clock: Clock | None, t: Any, name: str = "t", *, from_table: bool = False
 ) -> float | None:
-    """Return a time as a number; with a clock it may be a date.
+    """Return a time as a number; if there is a clock, the time may be a date.
 
-    A date without an offset is one of the clock's zone, but not in a table: many instruments write them
-    in UTC, or in winter time all the year.
+    A date without an offset is a local time of the clock's zone. If it is from a table, it is refused:
+    many instruments write dates in UTC, or in winter time all the year.
+
+    Raises
+    ------
+    ValueError
+        If the time is invalid, or a date without a clock.
     """
     if t is None:
         return None
@@ -461,20 +474,20 @@ def to_number(
         )
         if isinstance(t, np.ndarray):
             return float(clock.number(t))  # type: ignore[union-attr]
-        return clock._number(t, name, may_be_local=not of_table)  # type: ignore[union-attr]
+        return clock._number(t, name, may_be_local=not from_table)  # type: ignore[union-attr]
     number = as_time(t, name)
     if clock is not None:
         try:
             clock.text(number)
-        except ValueError as error:  # no date is so far away
+        except ValueError as error:  # too far away to be shown as a date
             raise ValueError(f"{name}: {error}") from error
     return number
 
 
-def to_numbers(clock: Clock | None, t: Any, name: str = "t", *, of_table: bool = False) -> Any:
-    """Return one time as a number, or several times, which are of a table, as a list of numbers."""
+def to_numbers(clock: Clock | None, t: Any, name: str = "t", *, from_table: bool = False) -> Any:
+    """Return one time as a number, or several times, as of a table, as a list of numbers."""
     if t is None or (not isinstance(t, list | tuple) and np.ndim(t) == 0):
-        return to_number(clock, t, name, of_table=of_table)
+        return to_number(clock, t, name, from_table=from_table)
     if clock is None:
         return as_floats(t, name).tolist()
-    return [to_number(clock, each, name, of_table=True) for each in t]
+    return [to_number(clock, time, name, from_table=True) for time in t]

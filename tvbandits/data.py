@@ -1,4 +1,4 @@
-"""Observations as frozen columns that are checked once, and helpers for frozen values and rows."""
+"""Data sets of observations, as frozen columns that are checked once; helpers for frozen values."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ T = TypeVar("T")
 
 
 def replace_fields(value: T, **fields: Any) -> T:
-    """Return a frozen value with other fields, faster than `dataclasses.replace` and without checks.
+    """Return a copy of a frozen value with some fields replaced, without any checks.
 
-    What is cached with the value stays behind. The names of the fields are not checked either.
+    This is faster than `dataclasses.replace`. The copy has no cached properties. Neither the names nor
+    the values of the fields are checked.
 
     Examples
     --------
@@ -39,98 +40,103 @@ def replace_fields(value: T, **fields: Any) -> T:
     >>> print(replace_fields(Expired(rewards=2), answers=1))
     Expired(rewards=2, answers=1, failed=0, until=-inf, first=nan)
     """
-    copy, parts = object.__new__(type(value)), value.__dict__ | fields
-    for name in _names_of_cached(type(value)):  # type: ignore[arg-type]  # classes are hashable
-        parts.pop(name, None)
-    object.__setattr__(copy, "__dict__", parts)
+    copy, attributes = object.__new__(type(value)), value.__dict__ | fields
+    for name in _cached_property_names(type(value)):  # type: ignore[arg-type]  # classes are hashable
+        attributes.pop(name, None)
+    object.__setattr__(copy, "__dict__", attributes)
     return copy
 
 
 @cache
-def _names_of_cached(kind: type) -> list[str]:
-    parts = (part for base in kind.__mro__ for part in vars(base).items())
-    return [name for name, part in parts if isinstance(part, cached_property)]
+def _cached_property_names(kind: type) -> list[str]:
+    """Return the names of the cached properties of a class."""
+    members = (member for base in kind.__mro__ for member in vars(base).items())
+    return [name for name, member in members if isinstance(member, cached_property)]
 
 
 # --- rows -----------------------------------------------------------------------------------------
 
 
 def row_keys(X: Array) -> list[bytes]:
-    """Return the bytes of each row (n, d), by which equal rows are found; -0.0 counts as 0.0."""
+    """Return the bytes of each row of `X` (n, d), which are equal if rows are; -0.0 counts as 0.0."""
     raw, width = (X + 0.0).tobytes(), X.itemsize * X.shape[1]
     return [raw[i : i + width] for i in range(0, len(raw), width)]
 
 
-def step_of(t: Array) -> float:
-    """Return the median gap between different times `t`; 1 if there is only one time."""
+def median_time_step(t: Array) -> float:
+    """Return the median difference of successive distinct times `t` (n,); 1 if all are equal."""
     gaps = np.diff(np.unique(t))
     return float(np.median(gaps)) if len(gaps) else 1.0
 
 
-def at_times(X: Array, t: Array | float) -> Array:
-    """Return [X, t] (n, d + 1) of points (n, d), at one time or at their times (n,)."""
+def append_times(X: Array, t: Array | float) -> Array:
+    """Return points (n, d) with a last column for the time: rows [x, t] (n, d + 1).
+
+    `t` is one time, or has shape (n,).
+    """
     Z = np.empty((len(X), X.shape[1] + 1))
     Z[:, :-1], Z[:, -1] = X, t
     return Z
 
 
 class GrowingColumns:
-    """Storage behind frozen columns that grow: a row that was written never changes.
+    """Storage for columns to which rows are appended, and whose rows never change once written.
 
-    Columns with rows behind those of another view share its storage, so that n rows that come one by one
-    cost O(n) together. A view that was overtaken (two other views were made from it) gets storage of its
-    own.
+    Data sets that extend each other are views of the same storage, so that appending n rows one by one
+    takes time O(n). If different rows are appended to the same data set twice, the second result is
+    copied to storage of its own.
 
     Parameters
     ----------
     columns : arrays of n rows each
         The first rows, which are copied.
-    least : int
-        Rows that there is to be room for.
+    capacity : int
+        The least number of rows that must fit.
     """
 
-    def __init__(self, columns: tuple[NDArray[Any], ...], least: int = 0) -> None:
-        self.filled = len(columns[0])
-        size = max(self.filled, least)
-        shape = (max(64, size + size // 2),)
-        self.columns = tuple(np.empty(shape + each.shape[1:], each.dtype) for each in columns)
-        for own, column in zip(self.columns, columns, strict=True):
-            own[: self.filled] = column
+    def __init__(self, columns: tuple[NDArray[Any], ...], capacity: int = 0) -> None:
+        self.size = len(columns[0])
+        rows = max(self.size, capacity)
+        shape = (max(64, rows + rows // 2),)
+        self.columns = tuple(np.empty(shape + column.shape[1:], column.dtype) for column in columns)
+        for target, column in zip(self.columns, columns, strict=True):
+            target[: self.size] = column
 
     def append(
         self, n: int, rows: tuple[NDArray[Any], ...]
     ) -> tuple[list[NDArray[Any]], GrowingColumns]:
-        """Return the first `n` rows and then others, as read-only views, and their storage."""
+        """Append rows to the first `n`; return read-only views of all of them, and their storage."""
         end = n + len(rows[0])
-        if end <= self.filled and all(map(_same_bytes, self._views(n, end), rows)):
-            return self._views(0, end), self  # they were appended before, to look ahead
+        if end <= self.size and all(map(_same_bytes, self._get_views(n, end), rows)):
+            # A step that was computed in advance has appended the same rows already.
+            return self._get_views(0, end), self
         storage = self
-        if n != self.filled or end > len(self.columns[0]):
+        if n != self.size or end > len(self.columns[0]):
             storage = GrowingColumns(tuple(column[:n] for column in self.columns), end)
-        for column, fresh in zip(storage.columns, rows, strict=True):
-            column[n:end] = fresh
-        storage.filled = end
-        return storage._views(0, end), storage
+        for column, addition in zip(storage.columns, rows, strict=True):
+            column[n:end] = addition
+        storage.size = end
+        return storage._get_views(0, end), storage
 
-    def _views(self, start: int, end: int) -> list[NDArray[Any]]:
-        """Return rows of all columns, which cannot be written to."""
+    def _get_views(self, start: int, end: int) -> list[NDArray[Any]]:
+        """Return read-only views of a range of rows, one for each column."""
         views = [column[start:end] for column in self.columns]
-        for each in views:
-            each.setflags(write=False)
+        for view in views:
+            view.setflags(write=False)
         return views
 
 
-def _same_bytes(one: NDArray[Any], other: NDArray[Any]) -> bool:
-    """Tell whether two arrays are equal, bit for bit; NaN equals NaN."""
-    same = one.shape == other.shape and one.dtype == other.dtype
-    return same and one.tobytes() == other.tobytes()
+def _same_bytes(first: NDArray[Any], second: NDArray[Any]) -> bool:
+    """Return whether two arrays are equal, bit for bit; NaN equals NaN."""
+    same_type = first.shape == second.shape and first.dtype == second.dtype
+    return same_type and first.tobytes() == second.tobytes()
 
 
 # --- observations ---------------------------------------------------------------------------------
 
 
 class Source(IntEnum):
-    """Who made an observation."""
+    """The origin of an observation: a play or an expert."""
 
     REWARD = 0
     """The bandit played the point and learned its reward."""
@@ -140,24 +146,24 @@ class Source(IntEnum):
 
 @dataclass(frozen=True)
 class Dataset:
-    """Noisy values of a function of point and time, in the order they arrived.
+    """A frozen data set of noisy values of a function of point and time, in the order of arrival.
 
     Parameters
     ----------
     X : array of shape (n, d)
         The points.
     t : array of shape (n,)
-        The times the values speak about, in the user's unit of time; any order, uneven gaps.
+        The time of each value, in the user's unit of time; in any order, with any gaps.
     y : array of shape (n,)
         The values, in the user's unit of reward.
     variance : array of shape (n,)
         Noise variance of each value (unit of reward squared); positive. In the data of a bandit it is
-        NaN where nobody states it, and it is learned.
+        NaN where the user states none, and the bandit learns it.
     source : array of shape (n,), optional
-        A `Source` for each row; all `Source.REWARD` where left out.
+        A `Source` for each row; by default all are `Source.REWARD`.
     trials : array of shape (n,), optional
-        How many trials each value is the share of; infinite: events of an exposure were counted; 0, as
-        where left out: the value was measured.
+        The number of trials, if the value is a proportion of successes; infinite, if it is a count of
+        events divided by the exposure; 0 (the default), if it was measured.
 
     Raises
     ------
@@ -180,7 +186,7 @@ class Dataset:
     source: NDArray[np.uint8] = None  # type: ignore[assignment]  # filled in below
     trials: Array = None  # type: ignore[assignment]  # filled in below
     storage: GrowingColumns | None = field(default=None, init=False, repr=False, compare=False)
-    """The storage behind the columns, where it has room for more."""
+    """The storage of which the columns are views; None if they are arrays of their own."""
 
     def __post_init__(self) -> None:
         X = as_points(self.X)
@@ -190,7 +196,7 @@ class Dataset:
             "t": as_times(self.t, n),
             "y": as_values(self.y, n),
             "variance": as_variances(self.variance, n),
-            "source": _as_source(self.source, n),
+            "source": _check_source(self.source, n),
             "trials": np.zeros(n) if self.trials is None else as_vector(self.trials, n, "trials"),
         }
         refuse(~(columns["trials"] >= 0), columns["trials"], "trials must be 0 or more")
@@ -208,7 +214,7 @@ class Dataset:
         source: Source = Source.REWARD,
         trials: Array | None = None,
     ) -> Dataset:
-        """Return observations of columns that were checked before; these become read-only."""
+        """Return the data set of columns that were checked before, and make them read-only."""
         sources = np.full(len(t), int(source), dtype=np.uint8)
         trials = np.zeros(len(t)) if trials is None else trials
         return _from_checked(X, t, y, variance, sources, trials)
@@ -217,93 +223,102 @@ class Dataset:
     def __restored__(
         cls, X: Array, t: Array, y: Array, variance: Array, source: NDArray[np.uint8], trials: Array
     ) -> Dataset:
-        """Return the observations of a saved file."""
+        """Return the data set of the columns of a saved file, after checking them."""
         missing = variance == 0
         data = cls(X, t, y, np.where(missing, 1.0, variance), source, trials)
-        own = np.where(missing, np.nan, data.variance)
-        return _from_checked(data.X, data.t, data.y, own, data.source, data.trials)
+        variances = np.where(missing, np.nan, data.variance)
+        return _from_checked(data.X, data.t, data.y, variances, data.source, data.trials)
 
     def __saved__(self) -> dict[str, Any]:
-        """Return the columns; in a file, 0 stands where there is no variance."""
+        """Return the columns for a saved file, in which a missing variance is 0."""
         variance = np.where(np.isnan(self.variance), 0.0, self.variance)
         return {name: getattr(self, name) for name in _COLUMNS} | {"variance": variance}
 
     @classmethod
     def empty(cls, dimension: int) -> Dataset:
-        """Return no observations, of points with `dimension` coordinates."""
-        none = np.empty(0)
-        columns = whole_number("dimension", dimension, at_most=1_000_000)
-        return cls(np.empty((0, columns)), none, none, none)
+        """Return an empty data set of points with `dimension` coordinates."""
+        column = np.empty(0)
+        coordinates = whole_number("dimension", dimension, at_most=1_000_000)
+        return cls(np.empty((0, coordinates)), column, column, column)
 
     def __len__(self) -> int:
         return len(self.t)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Return how to unpickle it: columns that cannot be written to either."""
+        """Return how to unpickle the data set, so that its columns are read-only again."""
         return _from_checked, tuple(getattr(self, name) for name in _COLUMNS)
 
     @property
     def dimension(self) -> int:
-        """Number of coordinates of a point."""
+        """Return the number of coordinates of a point."""
         return int(self.X.shape[1])
 
     def append(self, other: Dataset) -> Dataset:
-        """Return these observations with `other`'s behind them."""
-        here, there = self.X.shape[1], other.X.shape[1]
-        if there != here:
-            raise ValueError(f"points must have {here} coordinates, got {there}")
+        """Return the observations of this data set, followed by those of `other`.
+
+        Raises
+        ------
+        ValueError
+            If points have different numbers of coordinates.
+        """
+        if other.X.shape[1] != self.X.shape[1]:
+            raise ValueError(
+                f"points must have {self.X.shape[1]} coordinates, got {other.X.shape[1]}"
+            )
         if len(other.t) == 0:
             return self
-        own, theirs = (tuple(getattr(each, name) for name in _COLUMNS) for each in (self, other))
-        columns, storage = (self.storage or GrowingColumns(own)).append(len(self.t), theirs)
+        rows, additions = (
+            tuple(getattr(data, name) for name in _COLUMNS) for data in (self, other)
+        )
+        columns, storage = (self.storage or GrowingColumns(rows)).append(len(self.t), additions)
         data = _from_checked(*columns)
         object.__setattr__(data, "storage", storage)
         return data
 
     def concatenate(self, other: Dataset) -> Dataset:
-        """Return what `append` returns, in storage of its own: what is appended here is elsewhere."""
+        """Return the same observations as `append`, copied to arrays of their own."""
         pairs = ((getattr(self, name), getattr(other, name)) for name in _COLUMNS)
         return _from_checked(*map(np.concatenate, pairs))
 
     def begins_with(self, other: Dataset) -> bool:
-        """Tell whether these begin with `other`'s rows, as far as is known.
+        """Return True only if the first rows of this data set are known to be those of `other`.
 
-        They do where they came from `other` by `append`; at times that is not known any more.
+        They are known to be if `append` made this data set from `other` in the same storage.
         """
-        shared = self.storage is not None and self.storage is other.storage
-        return self is other or (shared and len(other.t) <= len(self.t))
+        same_storage = self.storage is not None and self.storage is other.storage
+        return self is other or (same_storage and len(other.t) <= len(self.t))
 
-    def values_at(self, plays: Array) -> Array:
-        """Return the latest value (n,) of each play [x, t] (n, d + 1), NaN where there is none."""
-        values = dict(zip(row_keys(at_times(self.X, self.t)), self.y, strict=True))
+    def look_up_values(self, plays: Array) -> Array:
+        """Return the latest value (n,) of each play [x, t] (n, d + 1); NaN if it has no value."""
+        values = dict(zip(row_keys(append_times(self.X, self.t)), self.y, strict=True))
         return np.array([values.get(key, np.nan) for key in row_keys(plays)])
 
-    def add_coordinates(self, columns: int) -> Dataset:
-        """Return a copy with so many more coordinates, all 0."""
-        X = np.pad(self.X, ((0, 0), (0, columns)))
+    def add_coordinates(self, count: int) -> Dataset:
+        """Return a copy whose points have `count` more coordinates, all 0."""
+        X = np.pad(self.X, ((0, 0), (0, count)))
         return _from_checked(X, self.t, self.y, self.variance, self.source, self.trials)
 
-    def time_contrasts(self) -> Dataset:
-        """Return contrasts within each time: less their mean, and as far apart as single readings.
+    def compute_time_contrasts(self) -> Dataset:
+        """Return the deviations of the values from the mean of their time, scaled to the same noise.
 
-        Of n readings that share a level, the deviations from their mean have (n - 1) / n of the variance
-        of their noise; a reading that is alone at its time says nothing, and is dropped.
+        Deviations of n values from their mean have (n - 1) / n of the noise variance of a single value;
+        they are scaled up by the root of n / (n - 1). A value that is alone at its time is left out.
         """
-        _, which, counts = np.unique(self.t, return_inverse=True, return_counts=True)
-        n = counts[which]
-        mean = np.bincount(which, self.y, len(counts))[which] / n
+        _, groups, sizes = np.unique(self.t, return_inverse=True, return_counts=True)
+        n = sizes[groups]
+        mean = np.bincount(groups, self.y, len(sizes))[groups] / n
         return self.with_values((self.y - mean) * np.sqrt(n / np.maximum(n - 1, 1))).take(n > 1)
 
     def with_values(self, y: Array) -> Dataset:
-        """Return a copy with other values (n,), which were checked."""
+        """Return a copy with other values (n,), which were checked before."""
         return _from_checked(self.X, self.t, y, self.variance, self.source, self.trials)
 
     def take(self, rows: NDArray[Any] | slice) -> Dataset:
-        """Return some rows, by an index array, a boolean mask or a slice."""
+        """Return the observations in some rows: an index array, a boolean mask or a slice."""
         return _from_checked(*(getattr(self, name)[rows] for name in _COLUMNS))
 
     def with_noise(self, variance: float | None) -> Dataset:
-        """Return a copy with this variance where there is none (NaN); None changes nothing."""
+        """Return a copy in which missing noise variances (NaN) are `variance`; None changes nothing."""
         missing = np.isnan(self.variance)
         if variance is None or not np.count_nonzero(missing):
             return self
@@ -311,34 +326,36 @@ class Dataset:
         return _from_checked(self.X, self.t, self.y, filled, self.source, self.trials)
 
 
-def answers_of(X: Array, t: float, values: Array, variance: Array | None) -> Dataset:
-    """Return checked answers of an expert about points (q, d) at one time; NaN are no answers.
+def make_answers(X: Array, t: float, values: Array, variance: Array | None) -> Dataset:
+    """Return the data set of an expert's checked answers about points (q, d) at one time.
 
-    Without a variance it is NaN.
+    Points without an answer (NaN) are left out. If `variance` is None, all variances are NaN.
     """
     variance = np.full(len(values), np.nan) if variance is None else variance
-    rows = ~np.isnan(values)
-    times = np.full(np.count_nonzero(rows), t)
-    return Dataset.from_columns(X[rows], times, values[rows], variance[rows], Source.EXPERT)
+    answered = ~np.isnan(values)
+    times = np.full(np.count_nonzero(answered), t)
+    return Dataset.from_columns(
+        X[answered], times, values[answered], variance[answered], Source.EXPERT
+    )
 
 
 @dataclass(frozen=True)
 class Outliers:
-    """Observations that a robust bandit sets aside.
+    """The observations that a robust bandit excludes from its model.
 
     Attributes
     ----------
     observations : Dataset
     rows : integer array of shape (k,)
-        Which of all readings they are, in the order of their arrival.
+        The number of each outlier among all rewards, outliers included, in the order of arrival.
     """
 
     observations: Dataset
     rows: Index
 
     @classmethod
-    def of(cls, readings: Dataset, is_outlier: NDArray[np.bool_]) -> Outliers:
-        """Return the outliers among all readings, by a mask (n,)."""
+    def from_mask(cls, readings: Dataset, is_outlier: NDArray[np.bool_]) -> Outliers:
+        """Return the outliers among all readings, which a mask (n,) marks."""
         rows = np.flatnonzero(is_outlier)
         return cls(readings.take(rows), rows)
 
@@ -346,25 +363,26 @@ class Outliers:
         return len(self.rows)
 
     def merge(self, rewards: Dataset) -> Dataset:
-        """Return all readings, the outliers included, in the order of their arrival."""
+        """Return all readings, the outliers included, in the order of arrival."""
         is_outlier = np.zeros(len(rewards) + len(self), dtype=bool)
         is_outlier[self.rows] = True
         order = np.empty(len(is_outlier), dtype=np.int64)
         order[np.flatnonzero(~is_outlier)] = np.arange(len(rewards))
         order[self.rows] = len(rewards) + np.arange(len(self))
-        # In storage of its own: what is appended to the rewards later goes on in theirs.
+        # A copy, so that later rewards can still be appended to the storage of `rewards`.
         return rewards.concatenate(self.observations).take(order)
 
 
 @dataclass(frozen=True, eq=False)
 class Plays:
-    """Points that were played, or are about to be, without their rewards.
+    """Points that were played or are to be played, without rewards.
 
     Attributes
     ----------
     X : array of shape (k, d)
+        The points.
     t : array of shape (k,)
-        When.
+        The time of each play.
     """
 
     X: Array
@@ -376,7 +394,7 @@ class Plays:
 
     @classmethod
     def empty(cls, dimension: int) -> Plays:
-        """Return no plays, of points with `dimension` coordinates."""
+        """Return an empty list of plays of points with `dimension` coordinates."""
         return cls(np.empty((0, dimension)), np.empty(0))
 
     def __len__(self) -> int:
@@ -390,57 +408,57 @@ class Plays:
     __hash__ = None  # type: ignore[assignment]
 
     def append(self, X: Array, t: Array) -> Plays:
-        """Return these plays with others behind them."""
+        """Return these plays, followed by those at points `X` (n, d) and times `t` (n,)."""
         if len(t) == 0:
             return self
         return Plays(np.concatenate([self.X, X]), np.concatenate([self.t, t]))
 
     def take(self, rows: NDArray[np.bool_]) -> Plays:
-        """Return some of the plays."""
+        """Return the plays in some rows, which a mask (k,) marks."""
         return Plays(self.X[rows], self.t[rows])
 
-    def add_coordinates(self, columns: int) -> Plays:
-        """Return a copy with so many more coordinates, all 0."""
-        return Plays(np.pad(self.X, ((0, 0), (0, columns))), self.t)
+    def add_coordinates(self, count: int) -> Plays:
+        """Return a copy whose points have `count` more coordinates, all 0."""
+        return Plays(np.pad(self.X, ((0, 0), (0, count))), self.t)
 
     def exclude(self, X: Array, t: Array) -> Plays:
-        """Return the plays without those of the same point and time as one of `X` (n, d), `t` (n,)."""
+        """Return the plays but for all at a point of `X` (n, d) and its time in `t` (n,)."""
         if not len(self.t):
             return self
-        theirs = set(row_keys(at_times(X, t)))
-        stays = np.array([key not in theirs for key in row_keys(at_times(self.X, self.t))])
-        return self if stays.all() else self.take(stays)
+        keys = set(row_keys(append_times(X, t)))
+        remaining = np.array([key not in keys for key in row_keys(append_times(self.X, self.t))])
+        return self if remaining.all() else self.take(remaining)
 
-    def rows_of(self, X: Array, t: Array | None = None) -> list[int | None]:
-        """Return the row of each of the points `X` (n, d), or None; each row counts once, in order.
+    def find_rows(self, X: Array, t: Array | None = None) -> list[int | None]:
+        """Return a row for each of the points `X` (n, d), or None; no row is returned twice.
 
-        With times `t` (n,), rows of these times come before others of the same point.
+        The first row of a point comes first; with times `t` (n,), the first row of the point's time.
         """
-        if len(X) == 1:  # of many that are pending, as nearly always
+        if len(X) == 1:  # the usual case: one of many pending points
             rows = (self.X == X).all(axis=1).nonzero()[0].tolist()
-            at = (row for row in rows if t is None or self.t[row] == t[0])
-            return [next(at, rows[0] if rows else None)]
+            rows_of_time = (row for row in rows if t is None or self.t[row] == t[0])
+            return [next(rows_of_time, rows[0] if rows else None)]
         keys = row_keys(X)
-        waiting: dict[bytes, list[int]] = {key: [] for key in keys}
+        rows_by_key: dict[bytes, list[int]] = {key: [] for key in keys}
         for row, key in enumerate(row_keys(self.X)):
-            if key in waiting:
-                waiting[key].append(row)
+            if key in rows_by_key:
+                rows_by_key[key].append(row)
         result: list[int | None] = []
         for i, key in enumerate(keys):
-            rows = waiting[key]
+            rows = rows_by_key[key]
             of_time = (k for k, row in enumerate(rows) if t is None or self.t[row] == t[i])
             result.append(rows.pop(next(of_time, 0)) if rows else None)
         return result
 
     def drop(self, X: Array) -> Plays:
-        """Return the plays without points `X` (n, d), as `without`, if all of them are here.
+        """Return the plays without one row for each point of `X` (n, d), all of which must be here.
 
         Raises
         ------
         PlayError
-            If one is not; the message names the first one.
+            If a point has no row left; the message names the first such point.
         """
-        rows = self.rows_of(X)
+        rows = self.find_rows(X)
         if None in rows:
             missing = rows.index(None)
             raise PlayError(
@@ -451,24 +469,25 @@ class Plays:
         return self.without(X)
 
     def without(self, X: Array, t: Array | None = None) -> Plays:
-        """Return the plays without a row for each point `X` (n, d) at time `t` (n,), as in `rows_of`."""
-        rows = [row for row in self.rows_of(X, t) if row is not None]
+        """Return the plays without the rows that `find_rows` returns for `X` (n, d) and `t` (n,)."""
+        rows = [row for row in self.find_rows(X, t) if row is not None]
         if not rows:
             return self
-        stays = np.ones(len(self.t), dtype=bool)
-        stays[rows] = False
-        return self.take(stays)
+        remaining = np.ones(len(self.t), dtype=bool)
+        remaining[rows] = False
+        return self.take(remaining)
 
 
 @dataclass(frozen=True)
 class NewObservations:
-    """The content of one `tell`: rewards, and points that were played without a reading.
+    """The observations of one call of `tell`: rewards, and plays whose reading failed.
 
     Attributes
     ----------
     X : array of shape (n, d)
-        All points.
+        All points, also those whose reading failed.
     t : array of shape (n,)
+        The time of each play.
     rewards : Dataset
     failed : Plays
     """
@@ -479,45 +498,51 @@ class NewObservations:
     failed: Plays
 
     @classmethod
-    def of(
+    def from_columns(
         cls, X: Array, t: Array, y: Array, variance: Array, trials: Array | None = None
     ) -> NewObservations:
-        """Return those of columns that were checked; NaN in `y` where there was no reading."""
+        """Return the observations of columns that were checked; a failed reading is NaN in `y`."""
         is_reading = ~np.isnan(y)
         trials = np.zeros(len(y)) if trials is None else trials.copy()
         if np.count_nonzero(is_reading) == len(y):
             rewards = Dataset.from_columns(X.copy(), t.copy(), y, variance, trials=trials)
             return cls(X, t, rewards, Plays(X[:0], t[:0]))
-        X_read, t_read, y, variance, trials = (
-            each[is_reading] for each in (X, t, y, variance, trials)
+        rewards = Dataset.from_columns(
+            X[is_reading],
+            t[is_reading],
+            y[is_reading],
+            variance[is_reading],
+            trials=trials[is_reading],
         )
-        rewards = Dataset.from_columns(X_read, t_read, y, variance, trials=trials)
         return cls(X, t, rewards, Plays(X[~is_reading], t[~is_reading]))
 
     @property
-    def latest(self) -> float:
-        """The latest time of all."""
+    def latest_time(self) -> float:
+        """Return the latest time of all plays."""
         return float(max(self.t.tolist()))
 
     @property
-    def counted(self) -> tuple[Array, Array]:
-        """Points and times of shares of trials: each reports all plays of its point and time."""
+    def plays_with_trials(self) -> tuple[Array, Array]:
+        """Return points (k, d) and times (k,) of proportions of trials.
+
+        Such a proportion is the result of all plays of its point at its time.
+        """
         rows = (self.rewards.trials > 0) & np.isfinite(self.rewards.trials)
         return self.rewards.X[rows], self.rewards.t[rows]
 
 
 @dataclass(frozen=True)
 class Expired:
-    """The part of a history that is not stored any more (`Options.max_history`), in numbers.
+    """A summary of the part of a history that is no longer stored (`Options.max_history`).
 
     Attributes
     ----------
     rewards, answers, failed : int
-        How many of each.
+        The numbers of rewards, answers and failed plays that expired.
     until : float
-        The time before which they were; a late reward may be as old, and stored.
+        All of them are earlier than this time. A reward that arrives late may be as early and is stored.
     first : float
-        The reward that values are counted from: the first of all, or since a correction.
+        The origin of stored values: the first reward of all, or the first one since a correction.
     """
 
     rewards: int = 0
@@ -529,22 +554,22 @@ class Expired:
 
 @dataclass(frozen=True)
 class Record:
-    """All observations, of a bandit's state or of a journal: without any beliefs.
+    """All observations and pending points of a bandit, without any model of them.
 
     Attributes
     ----------
     rewards, answers : Dataset
         In the sign and unit of the user.
     failed : Plays
-        Points that were played without a reading.
+        Plays whose reading failed.
     pending : Plays
-        Points whose rewards have not come yet.
+        Points whose rewards have not arrived yet.
     time : float or None
         The latest time of a reward or a failed play.
     pending_time : float or None
         The time of the decision whose points are pending.
     expired : Expired
-        What is no longer among rewards, answers and failed plays.
+        A summary of the rewards, answers and failed plays that are no longer stored.
     """
 
     rewards: Dataset
@@ -558,28 +583,28 @@ class Record:
     @classmethod
     def empty(cls, dimension: int) -> Record:
         """Return an empty record of points with `dimension` coordinates."""
-        none, no_plays = Dataset.empty(dimension), Plays.empty(dimension)
-        return Record(none, none, no_plays, no_plays, None, None, Expired())
+        data, plays = Dataset.empty(dimension), Plays.empty(dimension)
+        return Record(data, data, plays, plays, None, None, Expired())
 
     @property
     def readings(self) -> Dataset:
-        """All rewards in the order of their arrival."""
+        """Return all rewards in the order of arrival."""
         return self.rewards
 
     @property
     def plays(self) -> Plays:
-        """All plays whose rewards have come, or failed: those without a reading first."""
+        """Return all plays that are not pending: failed ones first, then those with a reward."""
         return self.failed.append(self.rewards.X, self.rewards.t)
 
     @property
     def decision_time(self) -> float:
-        """The time of the next decision, if nobody says another."""
+        """Return the time of the next decision, unless the user states another."""
         return 1.0 if self.time is None else self.time + 1.0
 
-    def changes_from(self, new: NewObservations) -> dict[str, Any]:
-        """Return the fields of the record that new observations change."""
-        # A late reward does not take the time of the decision that is still pending.
-        latest = new.latest
+    def compute_update(self, new: NewObservations) -> dict[str, Any]:
+        """Return the fields of the record that new observations change, with their new values."""
+        # Rewards that are earlier than the pending decision do not end it.
+        latest = new.latest_time
         is_pending = self.pending_time is not None and latest < self.pending_time
         failed = self.failed
         if len(failed.t):
@@ -589,33 +614,34 @@ class Record:
         return {
             "rewards": self.rewards.append(new.rewards),
             "failed": failed,
-            "pending": self.pending.without(new.X, new.t).exclude(*new.counted),
+            "pending": self.pending.without(new.X, new.t).exclude(*new.plays_with_trials),
             "time": latest if self.time is None else max(self.time, latest),
             "pending_time": self.pending_time if is_pending else None,
         }
 
-    def changes_by_expiry(self, until: float) -> dict[str, Any]:
-        """Return the fields of the record that change if all before a time expires."""
+    def compute_expiry(self, until: float) -> dict[str, Any]:
+        """Return the fields of the record that change if all before the time `until` expires."""
         parts = {name: getattr(self, name) for name in ("rewards", "answers", "failed")}
-        stored = {name: each.take(each.t >= until) for name, each in parts.items()}
+        remaining = {name: part.take(part.t >= until) for name, part in parts.items()}
         counts = {
-            name: getattr(self.expired, name) + len(each) - len(stored[name])
-            for name, each in parts.items()
+            name: getattr(self.expired, name) + len(part) - len(remaining[name])
+            for name, part in parts.items()
         }
         first = self.expired.first if self.expired.rewards else float(self.rewards.y[0])
-        return {**stored, "expired": Expired(**counts, until=until, first=first)}
+        return {**remaining, "expired": Expired(**counts, until=until, first=first)}
 
-    def with_coordinates(self, columns: int) -> dict[str, Any]:
-        """Return the fields of the record with so many more coordinates of points, all 0."""
+    def compute_padding(self, count: int) -> dict[str, Any]:
+        """Return the fields that contain points, with `count` more coordinates of each, all 0."""
         names = ("rewards", "answers", "failed", "pending")
-        return {name: getattr(self, name).add_coordinates(columns) for name in names}
+        return {name: getattr(self, name).add_coordinates(count) for name in names}
 
 
-def _as_source(source: ArrayLike | None, n: int) -> NDArray[np.uint8]:
+def _check_source(source: ArrayLike | None, n: int) -> NDArray[np.uint8]:
+    """Return the codes (n,) of the sources of `n` rows; a `ValueError` names an invalid one."""
     if source is None:
         return np.full(n, Source.REWARD, dtype=np.uint8)
     codes = as_column(source, n, "source")
-    # Compared before the cast, which would wrap 257 around to 1 and cut 0.7 to 0.
+    # Checked before the cast, which would turn 257 into 1 and 0.7 into 0.
     unknown = ~np.isin(codes, [code.value for code in Source])
     if unknown.any():
         raise ValueError(f"source must be one of {list(Source)}, got {codes[unknown][0]:g}")

@@ -1,6 +1,6 @@
-"""Errors about points and times, which keep both as values for whoever has other words for them.
+"""Errors about points and times, and warnings that name the line of the caller.
 
-And warnings that name the line of the caller.
+An error keeps points and times as values, so that a campaign can show site names and dates instead.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def time_text(t: float) -> str:
-    """Return a time as text."""
+def format_plain_time(t: float) -> str:
+    """Return a time as the text `t = 8`."""
     return f"t = {t:.15g}"
 
 
 class PlayError(ValueError):
-    """Something is wrong with a point or a time.
+    """An error about a point or a time.
 
     Parameters
     ----------
     sentence : str
-        What is wrong, with the names of values in braces: "there is no reading of {point} at {t}".
+        The message, with the names of values in braces: "there is no reading of {point} at {t}".
     **values
-        By name: an array (d,) is a point, a float is a time; anything else is said as it is.
+        The values by name. An array (d,) is a point, a float is a time; others appear as their `str`.
 
     Examples
     --------
@@ -46,31 +46,33 @@ class PlayError(ValueError):
         return _restore, (type(self), self.sentence, self.values)
 
     def __str__(self) -> str:
-        return self.message(lambda point: str(point.tolist()), time_text)
+        return self.message(lambda point: str(point.tolist()), format_plain_time)
 
     def message(
-        self, name: Callable[[NDArray[np.float64]], str], when: Callable[[float], str]
+        self,
+        format_point: Callable[[NDArray[np.float64]], str],
+        format_time: Callable[[float], str],
     ) -> str:
-        """Return the message with other words for points and times."""
+        """Return the message, with points and times as two functions write them."""
         if not self.values:
             return self.sentence
 
-        def word(value: Any) -> Any:
+        def replace(value: Any) -> Any:
             if isinstance(value, np.ndarray):
-                return name(value)
-            return when(value) if isinstance(value, float) else value
+                return format_point(value)
+            return format_time(value) if isinstance(value, float) else value
 
-        return self.sentence.format_map({key: word(value) for key, value in self.values.items()})
+        return self.sentence.format_map({key: replace(value) for key, value in self.values.items()})
 
 
 class CallWithinCallError(RuntimeError):
-    """A bandit was called from inside of one of its own calls, such as by the expert that it asks."""
+    """An error for a call of a bandit during another call of it, such as by its own expert."""
 
 
 def warn_caller(warning: Warning) -> None:
-    """Give a warning that names the line outside of this package which led here.
+    """Issue a warning that names the line outside of this package from which the call came.
 
-    Another bandit's warning on that line is no reason to be silent.
+    It is shown each time, also if another bandit has warned from the same line.
     """
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("tvbandits."):
@@ -81,4 +83,5 @@ def warn_caller(warning: Warning) -> None:
 
 
 def _restore(kind: type[PlayError], sentence: str, values: Mapping[str, Any]) -> PlayError:
+    """Return an unpickled error."""
     return kind(sentence, **values)

@@ -1,13 +1,13 @@
-"""Saved files: structure in JSON and arrays in .npy, in one zip that runs nothing.
+"""Saved files: a zip of a structure in JSON and arrays in .npy, which runs no code when it is read.
 
 `to_bytes` turns a value into a tree of plain values, in which an instance of a class is the class's name
-and its fields, and an array is the number of a member of the zip. `from_bytes` makes the values again.
-Only classes in `CLASSES` are made, by their constructors, from fields of the types that they declare.
-Classes and functions of the user are saved as `module:name`, and the caller passes them when the file is
-read: a file never decides what is imported.
+with its fields, and an array is the number of a member of the zip. `from_bytes` restores the value. It
+creates instances only of classes in `CLASSES`, by their constructors, from fields of the types that the
+classes declare. Classes and functions of the user are saved as `module:name`, and the caller passes them
+when the file is read: a file never decides what is imported.
 
-Files are written beside their place and renamed, so that they are complete or not there. Reading has
-limits, which the environment can raise.
+Files are written to a draft and renamed, so that a file is complete or does not exist. Reading has
+limits, which environment variables can raise.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from typing import Any, Literal, Protocol, TypeVar, Union, get_args, get_origin,
 import numpy as np
 from numpy.typing import NDArray
 
-from tvbandits.validation import clean, describe, error_line, file_path, of_kind
+from tvbandits.validation import check_instance, clean, describe, describe_error, file_path
 
-# The classes that a saved file may hold, by their modules.
+# The classes whose instances a saved file may contain, by their modules.
 CLASSES = {
     "sklearn.gaussian_process.kernels": "CompoundKernel ConstantKernel DotProduct ExpSineSquared "
     "Exponentiation Matern PairwiseKernel Product RBF RationalQuadratic Sum WhiteKernel",
@@ -48,7 +48,7 @@ CLASSES = {
     "tvbandits.acquisition.batches": "Batching GlobalRatio LocalRatio One ProductRatio",
     "tvbandits.acquisition.widths": "BBKBProgramWidth BBKBWidth BKBWidth Fixed Logarithmic "
     "PlaysAtATime Srinivas Theory ThompsonWidth",
-    "tvbandits.acquisition.rules": "LastingBound RandomFirst SampledBound SpreadFirst "
+    "tvbandits.acquisition.rules": "PersistentBound RandomFirst SampledBound SpreadFirst "
     "ThompsonSampling UpperConfidenceBound",
     "tvbandits.bandit.bandit": "Bandit",
     "tvbandits.bandit.info": "Info ModelInfo PosteriorInfo QueryInfo",
@@ -113,44 +113,46 @@ CLASSES = {
     "tvbandits.policies.rivals.opkb": "Constants Epoch Opkb Replay",
     "tvbandits.policies.rivals.predictive": "ArmFilter PredictiveSampling",
     "tvbandits.policies.rivals.time_as_input": "DesiredOutcome",
-    "tvbandits.policies.rivals.wdbo": "Hyperparameters Optimism Relevant",
+    "tvbandits.policies.rivals.wdbo": "Hyperparameters ReadingBound Relevant",
     "tvbandits.bandit.adapter": "PolicyAdapter RunningMean",
     "tvbandits.queries.k_dpp": "Sample",
-    "tvbandits.queries.plans": "Asking Following KDPP LogSchedule NextDecision OnAverage "
+    "tvbandits.queries.plans": "QueryConfig Following KDPP LogSchedule NextDecision OnAverage "
     "PerStep PlausibleMaximizers PlayedPool Pool RandomPoints",
 }
 _MODULES = {name: module for module, names in CLASSES.items() for name in names.split()}
 
-FORMAT, VERSION = "tvbandits saved file", 12
+FORMAT, VERSION = "tvbandits saved file", 13
 STRUCTURE = "structure.json"
 
-# Parts of the user's, by `module:name`.
-Trusted = Mapping[str, Any]
+# Classes and functions of the user, by `module:name`.
+TrustedParts = Mapping[str, Any]
 
-# The most bytes after unpacking, or of a table's cells at 8 bytes each; the most rows and columns.
+# The largest numbers of bytes after unpacking (a table has 8 bytes for each cell), rows and columns.
 LIMITS = {"unpacked_bytes": 500_000_000, "rows": 20_000_000, "columns": 20_000}
-ENVIRONMENT = "TVBANDITS_READ_"  # and a limit's name in capitals: the variable that raises it
+ENVIRONMENT = (
+    "TVBANDITS_READ_"  # followed by a limit's name in capitals: the variable that raises it
+)
 
 
 @dataclass(frozen=True)
-class Limits:
-    """The limits of a saved file, beyond which it is not read.
+class FileLimits:
+    """The limits beyond which a saved file is refused.
 
     Attributes
     ----------
     structure : int
-        Bytes of the structure, which take seconds to read.
+        Bytes of the structure; as many as this take seconds to read.
     depth : int
-        How deep values nest; 12 for every policy.
+        Levels of nested values; the files of all policies have at most 12.
     kernels : int
         Kernels in a file.
     bits : int
-        Bits of a whole number: those of a generator's state.
+        Bits of a whole number; the state of a generator has as many.
     key : int
-        Largest whole number that is a key: larger ones may all have one hash, and a dictionary of them
-        takes for ever.
+        The largest whole number as a key. Larger ones can be chosen to have the same hash, which makes
+        a dictionary of them endlessly slow.
     sharing : int
-        How many times larger the arrays are with those that are shared counted each time.
+        The total size of arrays, counted at each reference to them, as a multiple of the file's size.
     """
 
     structure: int = 8_000_000
@@ -161,45 +163,45 @@ class Limits:
     sharing: int = 20
 
 
-_MOST = Limits()
+_FILE_LIMITS = FileLimits()
 
-_DIGEST = 64  # hexadecimal digits of the SHA-256 of all bytes before them: the comment of the zip
-_ARRAY_KINDS = "biufcSU"  # of fixed size, and no objects, whose numbers would be a pickle
+_DIGEST = 64  # hexadecimal digits in the comment of the zip: the SHA-256 of all bytes before them
+_ARRAY_KINDS = "biufcSU"  # types of fixed size; arrays of objects would have to be pickled
 _NAME = re.compile(r"[a-z_]\w*(\.[a-z_]\w*)*:[A-Za-z_]\w*")
 
 
 class SavedFileError(ValueError):
-    """A file is not one that was saved, or was changed since."""
+    """An error for a file that is not a saved file, or was changed after it was saved."""
 
 
 # --- values ---------------------------------------------------------------------------------------
 
 
 def to_bytes(value: Any) -> bytes:
-    """Return the bytes of a saved file that holds a value.
+    """Return the bytes of a saved file that contains a value.
 
     Raises
     ------
     ValueError
-        If a part of it has no name that can be imported.
+        If a part of the value has no name that can be imported, or the value contains itself.
     """
     encoder = Encoder()
     try:
         root = encoder.encode(value)
     except RecursionError:
-        raise ValueError(f"{type(value).__name__} holds itself, and cannot be saved") from None
+        raise ValueError(f"{type(value).__name__} contains itself and cannot be saved") from None
     return _zip({"format": FORMAT, "version": VERSION, "value": root}, encoder.arrays)
 
 
-def from_bytes(data: bytes, trusted: Trusted | None = None) -> Any:
+def from_bytes(data: bytes, trusted: TrustedParts | None = None) -> Any:
     """Return the value that `to_bytes` was called with.
 
     Raises
     ------
     SavedFileError
-        If the bytes are not those of a saved file, are damaged, or need a part that is not trusted.
+        If the bytes are not those of a saved file, are damaged, or need a part that `trusted` lacks.
     ValueError
-        If there are more of them than the limit of unpacked bytes (`check_size`).
+        If their number exceeds the limit of unpacked bytes (`check_size`).
     """
     return SavedFile(data, trusted).value()
 
@@ -210,20 +212,20 @@ def save_value(path: str | os.PathLike[str], value: Any) -> None:
     Raises
     ------
     ValueError
-        If a part of it cannot be saved, or the path is invalid.
+        If a part of the value cannot be saved, or the path is invalid.
     OSError
-        If the file cannot be written; one of that name stays as it was.
+        If the file cannot be written; an earlier file of that name stays as it was.
     """
-    write_whole(file_path("path", path), to_bytes(value))
+    write_atomically(file_path("path", path), to_bytes(value))
 
 
 class Encoder:
-    """Turns values into trees of plain values.
+    """An encoder that turns values into trees of plain values.
 
     Attributes
     ----------
     arrays : list of arrays
-        Those that the trees refer to by number; a shared one is there once.
+        The arrays to which the trees refer by number; a shared array is listed once.
     """
 
     def __init__(self) -> None:
@@ -231,7 +233,7 @@ class Encoder:
         self._numbers: dict[int, int] = {}
 
     def encode(self, value: Any) -> Any:
-        """Return a plain value as it is, and for any other a mapping whose first key is its kind."""
+        """Return a plain value unchanged, and for any other a mapping whose first key is its kind."""
         kind = type(value)
         if value is None or kind in (bool, int, str):
             return value
@@ -242,69 +244,70 @@ class Encoder:
         if isinstance(value, np.generic):
             return {"scalar": self._number(np.asarray(value))}
         if kind in (tuple, list):
-            return {kind.__name__: [self.encode(each) for each in value]}
+            return {kind.__name__: [self.encode(item) for item in value]}
         if kind is dict:
-            return {"dict": [[self.encode(key), self.encode(each)] for key, each in value.items()]}
+            return {"dict": [[self.encode(key), self.encode(item)] for key, item in value.items()]}
         if kind is bytes:
             return {"bytes": value.hex()}
         if isinstance(value, np.random.Generator):
             return {"generator": self.encode(dict(value.bit_generator.state))}
         if is_registered(kind):
-            parts = {name: self.encode(part) for name, part in _fields_of(value).items()}
+            parts = {name: self.encode(part) for name, part in _get_arguments(value).items()}
             return {"class": kind.__name__, "fields": parts}
-        name = name_of(value)
+        name = qualified_name(value)
         if not _NAME.fullmatch(name):
-            needs = "must stand in a module by its name, not inside of a function"
-            raise ValueError(f"{name} cannot be saved: a part of your own {needs}")
+            raise ValueError(
+                f"{name} cannot be saved: define it in a module, not inside of a function"
+            )
         return {"own": name}
 
     def _number(self, array: NDArray[Any]) -> int:
-        """Return the number of an array."""
+        """Return the number of an array, and list the array if it is new."""
         if array.dtype.kind not in _ARRAY_KINDS:
             raise ValueError(f"an array of {array.dtype} cannot be saved")
         if id(array) not in self._numbers:
             self._numbers[id(array)] = len(self.arrays)
-            self.arrays.append(array)  # while it is here, no other array has its id
+            self.arrays.append(array)  # while it is listed, no other array can have its id
         return self._numbers[id(array)]
 
 
 def is_registered(kind: type) -> bool:
-    """Return whether a saved file may hold instances of a class."""
+    """Return whether a saved file may contain instances of a class."""
     return _MODULES.get(kind.__name__) == kind.__module__
 
 
-def name_of(value: Any) -> str:
+def qualified_name(value: Any) -> str:
     """Return `module:name` of a class or a function, or of the class of anything else."""
     definition = value if isinstance(value, type | types.FunctionType) else type(value)
     module = definition.__module__
-    # Names of the package itself are without modules, which may move.
+    # The package's own names are saved without their modules, which may change.
     return f"{'tvbandits' if module.startswith('tvbandits.') else module}:{definition.__qualname__}"
 
 
 def _is_kernel(kind: type) -> bool:
-    """Return whether a class is one of kernels, which have parameters instead of fields."""
+    """Return whether a class is a kernel, which has parameters instead of fields."""
     return hasattr(kind, "get_params")
 
 
-def _fields_of(value: Any) -> dict[str, Any]:
-    """Return the arguments that make an equal instance."""
+def _get_arguments(value: Any) -> dict[str, Any]:
+    """Return the arguments with which an equal instance can be created."""
     if _is_kernel(type(value)):
         return dict(value.get_params(deep=False))
     if hasattr(value, "__saved__"):
         return dict(value.__saved__())
     if isinstance(value, tuple):
         return dict(value._asdict())  # type: ignore[attr-defined]
-    return {each.name: getattr(value, each.name) for each in fields(value) if each.init}
+    return {item.name: getattr(value, item.name) for item in fields(value) if item.init}
 
 
 class SavedFile:
-    """The content of a saved file, of which only the parts that are read are made or imported.
+    """The content of a saved file, whose values are created when they are read.
 
     Parameters
     ----------
     data : bytes
     trusted : mapping of str to object, optional
-        The user's own parts, by "module:name".
+        Classes and functions of the user, by "module:name".
 
     Raises
     ------
@@ -312,112 +315,115 @@ class SavedFile:
         As `from_bytes`.
     """
 
-    def __init__(self, data: bytes, trusted: Trusted | None = None) -> None:
+    def __init__(self, data: bytes, trusted: TrustedParts | None = None) -> None:
         self._trusted = {} if trusted is None else trusted
-        of_kind("trusted", self._trusted, Mapping, "a mapping by 'module:name'")
+        check_instance("trusted", self._trusted, Mapping, "a mapping by 'module:name'")
         structure, self._arrays = _unzip(data)
         self._root: Any = structure.get("value")
         self._copies: dict[tuple[int, bool], NDArray[Any]] = {}
-        self._bytes_left = len(data) * _MOST.sharing
-        self._kernels_left, self._depth = _MOST.kernels, 0
+        self._bytes_left = len(data) * _FILE_LIMITS.sharing
+        self._kernels_left, self._depth = _FILE_LIMITS.kernels, 0
 
     def value(self, *path: str) -> Any:
-        """Return the value at a path of keys of dictionaries and names of fields; by default, all."""
-        return self._decode(self._at(path))
+        """Return the value at a path of dictionary keys and field names; by default the whole value."""
+        return self._decode(self._find_tree(path))
 
-    def _at(self, path: Sequence[str]) -> Any:
-        """Return the tree at a path."""
+    def _find_tree(self, path: Sequence[str]) -> Any:
+        """Return the tree at a path of dictionary keys and field names."""
         tree = self._root
         for name in path:
             tree = (tree.get("fields") or dict(tree["dict"]))[name]
         return tree
 
     def _decode(self, tree: Any) -> Any:
-        """Return the value of a tree."""
+        """Return the value that a tree encodes."""
         if tree is None or type(tree) in (bool, float, str):
             return tree
-        if type(tree) is int and tree.bit_length() <= _MOST.bits:
+        if type(tree) is int and tree.bit_length() <= _FILE_LIMITS.bits:
             return tree
         if not isinstance(tree, dict) or not tree:
             raise SavedFileError(f"{str(tree)[:80]!r} is no value")
-        (kind, what), *_ = tree.items()
+        (kind, content), *_ = tree.items()
         self._depth += 1
-        if self._depth > _MOST.depth:
-            raise SavedFileError(f"its values nest deeper than the limit of {_MOST.depth}")
+        if self._depth > _FILE_LIMITS.depth:
+            raise SavedFileError(f"its values nest deeper than the limit of {_FILE_LIMITS.depth}")
         try:
-            return self._value(kind, what, tree)
+            return self._decode_mapping(kind, content, tree)
         except SavedFileError:
             raise
         except Exception as error:
-            name = f"{kind} {what}" if kind == "class" else kind
-            raise SavedFileError(f"a {name[:80]} cannot be made: {error_line(error)}") from error
+            name = f"{kind} {content}" if kind == "class" else kind
+            raise SavedFileError(
+                f"a {name[:80]} cannot be made: {describe_error(error)}"
+            ) from error
         finally:
             self._depth -= 1
 
-    def _value(self, kind: str, what: Any, tree: dict[str, Any]) -> Any:
+    def _decode_mapping(self, kind: str, content: Any, tree: dict[str, Any]) -> Any:
+        """Return the value of a mapping whose first key is the kind of the value."""
         match kind:
             case "float":
-                return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[what]
+                return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[content]
             case "array":
-                return self._array(what, tree["writeable"] is True)
+                return self._get_array(content, tree["writeable"] is True)
             case "scalar":
-                return self._array(what, writeable=False).reshape(())[()]
+                return self._get_array(content, writeable=False).reshape(())[()]
             case "tuple":
-                return tuple([self._decode(each) for each in what])
+                return tuple([self._decode(item) for item in content])
             case "list":
-                return [self._decode(each) for each in what]
+                return [self._decode(item) for item in content]
             case "dict":
-                return {_key(self._decode(key)): self._decode(each) for key, each in what}
+                return {_check_key(self._decode(key)): self._decode(item) for key, item in content}
             case "bytes":
-                return bytes.fromhex(what)
+                return bytes.fromhex(content)
             case "generator":
-                return _generator(self._decode(what))
+                return _restore_generator(self._decode(content))
             case "class":
-                return self._instance(what, tree["fields"])
-            case "own" if what in self._trusted:
-                return self._trusted[what]
+                return self._make_instance(content, tree["fields"])
+            case "own" if content in self._trusted:
+                return self._trusted[content]
             case "own":
-                part = "Candidates(path).rows" if what == "tvbandits:MappedRows" else "..."
+                part = "Candidates(path).rows" if content == "tvbandits:MappedRows" else "..."
                 raise SavedFileError(
-                    f"it uses {what!r}, which is not part of it, and is not taken because a file says "
-                    f"so: hand it over, as in trusted={{{what!r}: {part}}}"
+                    f"it uses {content!r}, which it does not contain and may not import: if you trust "
+                    f"the file, pass that object, as in trusted={{{content!r}: {part}}}"
                 )
         raise SavedFileError(f"{kind[:80]!r} is no kind of value")
 
-    def _array(self, number: Any, writeable: bool) -> NDArray[Any]:
-        """Return an array, the same one at each reference to it."""
+    def _get_array(self, number: Any, writeable: bool) -> NDArray[Any]:
+        """Return an array by its number: the same object at each reference."""
         if type(number) is not int or not 0 <= number < len(self._arrays):
             raise SavedFileError(f"there is no array {str(number)[:80]}")
         self._bytes_left -= self._arrays[number].nbytes
         if self._bytes_left < 0:
             raise SavedFileError(
-                f"its arrays are more than {_MOST.sharing} times as large as the file"
+                f"its arrays are more than {_FILE_LIMITS.sharing} times as large as the file"
             )
         if (number, writeable) not in self._copies:
             array = self._copies[number, writeable] = self._arrays[number].copy(order="K")
             array.setflags(write=writeable)
         return self._copies[number, writeable]
 
-    def _instance(self, name: Any, trees: dict[str, Any]) -> Any:
-        """Return an instance of a class in `CLASSES`, from fields of the types that it declares."""
+    def _make_instance(self, name: Any, trees: dict[str, Any]) -> Any:
+        """Return an instance of a class in `CLASSES`, after checking the types of its fields."""
         if name not in _MODULES:
             raise SavedFileError(f"{str(name)[:80]!r} is no class of this version")
         kind: type = getattr(import_module(_MODULES[name]), name)
         self._kernels_left -= _is_kernel(kind)
         if self._kernels_left < 0:
-            raise SavedFileError(f"it holds more than {_MOST.kernels} kernels")
-        parts = {field: self._decode(each) for field, each in trees.items()}
+            raise SavedFileError(f"it contains more than {_FILE_LIMITS.kernels} kernels")
+        parts = {field: self._decode(tree) for field, tree in trees.items()}
         check_types(kind, parts)
-        return _maker(kind)(**parts)
+        return _constructor(kind)(**parts)
 
 
-def _maker(kind: Any) -> Callable[..., Any]:
-    """Return the function that makes an instance: the class, or its own for the fields it saves."""
+def _constructor(kind: Any) -> Callable[..., Any]:
+    """Return the function that creates an instance of a class from its saved fields."""
     return kind.__restored__ if hasattr(kind, "__restored__") else kind  # type: ignore[no-any-return]
 
 
-def _generator(state: Any) -> np.random.Generator:
-    """Return a generator of random numbers in a state."""
+def _restore_generator(state: Any) -> np.random.Generator:
+    """Return a generator of random numbers with a given state."""
     names = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
     if state["bit_generator"] not in names:
         raise SavedFileError(f"{state['bit_generator']!r} is no generator; there are {names}")
@@ -426,9 +432,9 @@ def _generator(state: Any) -> np.random.Generator:
     return np.random.Generator(bits)
 
 
-def _key(key: Any) -> Any:
-    """Return a key of a mapping, which is plain and has a hash that nobody can choose."""
-    if type(key) in (str, bytes) or (type(key) is int and abs(key) <= _MOST.key):
+def _check_key(key: Any) -> Any:
+    """Return a key of a mapping, unless it is of a type or size whose hash an attacker could choose."""
+    if type(key) in (str, bytes) or (type(key) is int and abs(key) <= _FILE_LIMITS.key):
         return key
     raise SavedFileError(f"{str(key)[:80]!r} cannot be a key")
 
@@ -437,10 +443,10 @@ def _key(key: Any) -> Any:
 
 
 def _zip(structure: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> bytes:
-    """Return the bytes of a zip of a structure and of arrays, with their checksum."""
+    """Return the bytes of a zip of a structure and arrays, with a checksum."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        # A member without a date has a fixed one: the same values make the same bytes.
+        # A `zipfile.ZipInfo` without a date has a fixed one, so that equal values give equal bytes.
         text = json.dumps(structure, allow_nan=False, separators=(",", ":"))
         archive.writestr(zipfile.ZipInfo(STRUCTURE), text.encode())
         for number, array in enumerate(arrays):
@@ -455,7 +461,7 @@ def _zip(structure: dict[str, Any], arrays: Sequence[NDArray[Any]]) -> bytes:
 
 
 def _unzip(data: bytes) -> tuple[dict[str, Any], list[NDArray[Any]]]:
-    """Return the structure and the arrays of a complete and unchanged file of this version."""
+    """Return the structure and the arrays of a file, which must be complete and unchanged."""
     check_size("unpacked_bytes", len(data))
     if data[:4] != b"PK\x03\x04":
         raise SavedFileError(f"it is not a saved file: it begins with {data[:8]!r}")
@@ -470,52 +476,55 @@ def _unzip(data: bytes) -> tuple[dict[str, Any], list[NDArray[Any]]]:
             compressed = any(info.compress_type != zipfile.ZIP_STORED for info in infos)
             if compressed or sum(info.file_size for info in infos) > len(data):
                 raise SavedFileError("its members are compressed or overlap, which none should")
-            structure = _structure(archive.read(STRUCTURE))
-            return structure, [_array_in(name, archive.read(name)) for name in names[1:]]
+            structure = _parse_structure(archive.read(STRUCTURE))
+            return structure, [_view_array(name, archive.read(name)) for name in names[1:]]
     except (zipfile.BadZipFile, EOFError, RuntimeError) as error:
         raise SavedFileError(f"it is damaged: {error}") from error
 
 
 def _member(number: int) -> str:
+    """Return the name of the member of the zip with an array."""
     return f"arrays/{number}.npy"
 
 
-def _structure(text: bytes) -> dict[str, Any]:
-    """Return the structure of a file of this version."""
-    if len(text) > _MOST.structure:
-        raise SavedFileError(f"{STRUCTURE} has {len(text)} bytes, at most {_MOST.structure} may be")
+def _parse_structure(text: bytes) -> dict[str, Any]:
+    """Return the structure of a file, after checking its size, format and version."""
+    if len(text) > _FILE_LIMITS.structure:
+        raise SavedFileError(
+            f"{STRUCTURE} has {len(text)} bytes, at most {_FILE_LIMITS.structure} may be"
+        )
     try:
-        structure = json.loads(text.decode(), parse_constant=no_constant)
+        structure = json.loads(text.decode(), parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
         raise SavedFileError(f"{STRUCTURE} cannot be read: {error}") from error
     if not isinstance(structure, dict) or structure.get("format") != FORMAT:
         raise SavedFileError(f"it is not a saved file: {STRUCTURE} does not say {FORMAT!r}")
     if structure.get("version") != VERSION:
         raise SavedFileError(
-            f"it is of version {structure.get('version')!r}, and {VERSION} is known here"
+            f"it is of version {structure.get('version')!r}, but this tvbandits reads version {VERSION}"
         )
     return structure
 
 
-def no_constant(name: str) -> float:
-    """Refuse NaN and Infinity, which Python reads in JSON: a `ValueError`."""
+def refuse_constant(name: str) -> float:
+    """Raise a `ValueError` for NaN or Infinity, which Python would accept in JSON."""
     raise ValueError(f"{name} is not JSON")
 
 
-def _array_in(name: str, npy: bytes) -> NDArray[Any]:
-    """Return a view of the bytes of a .npy file, whose header fits its size."""
+def _view_array(name: str, npy: bytes) -> NDArray[Any]:
+    """Return an array that is a view of the bytes of a .npy file, after checking its header."""
     stream = io.BytesIO(npy)
     try:
         np.lib.format.read_magic(stream)
         shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
         if dtype.kind not in _ARRAY_KINDS or dtype.itemsize == 0:
-            raise ValueError(f"it holds {dtype}")
+            raise ValueError(f"it contains {dtype}")
         size = math.prod(shape) * dtype.itemsize
         if size != len(npy) - stream.tell():
             raise ValueError(f"{shape} of {dtype} are not {len(npy) - stream.tell()} bytes")
         order: Literal["F", "C"] = "F" if fortran else "C"
         return np.ndarray(shape, dtype, npy, stream.tell(), order=order)
-    except Exception as error:  # of whatever kind numpy makes of a header
+    except Exception as error:  # numpy raises errors of many types for a damaged header
         raise SavedFileError(f"its member {name!r} is no array: {describe(error)}") from error
 
 
@@ -523,23 +532,23 @@ def _array_in(name: str, npy: bytes) -> NDArray[Any]:
 
 
 def check_types(kind: type, parts: Mapping[str, Any]) -> None:
-    """Raise a `ValueError` that names the first field that is not of the type its class declares."""
+    """Raise a `ValueError` that names the first field whose value is not of the type declared for it."""
     hints = _hints(kind)
     for name, part in parts.items():
-        if name in hints and not fits(part, hints[name]):
+        if name in hints and not matches_type(part, hints[name]):
             raise ValueError(f"{name} of {kind.__name__} cannot be {reprlib.repr(part)}")
 
 
 @cache
 def _hints(kind: type) -> dict[str, Any]:
     """Return the types of the fields of a class by name."""
-    maker: Any = _maker(kind)
-    if maker is kind and not (is_dataclass(kind) or issubclass(kind, tuple)):
-        maker = kind.__init__
-    return get_type_hints(maker)
+    constructor: Any = _constructor(kind)
+    if constructor is kind and not (is_dataclass(kind) or issubclass(kind, tuple)):
+        constructor = kind.__init__
+    return get_type_hints(constructor)
 
 
-# The types that count as a kind of number; a truth value is of its own alone.
+# The types that are accepted for each type of number; truth values are accepted for bool only.
 _NUMBERS: dict[Any, Any] = {
     float: float | int | np.floating,
     int: int | np.integer,
@@ -547,37 +556,38 @@ _NUMBERS: dict[Any, Any] = {
 }
 
 
-def fits(value: Any, hint: Any) -> bool:
-    """Return whether a value is of a type; True where that cannot be checked, as for a callable."""
-    origin, inside = get_origin(hint) or hint, get_args(hint)
-    if hasattr(origin, "__value__"):  # of `type X = ...`, as `NDArray` is since numpy 2.5
-        return fits(value, origin.__value__[inside] if inside else origin.__value__)
+def matches_type(value: Any, hint: Any) -> bool:
+    """Return whether a value is of a type; the arguments of a callable cannot be checked."""
+    origin, args = get_origin(hint) or hint, get_args(hint)
+    if hasattr(origin, "__value__"):  # an alias `type X = ...`, as `NDArray` is since numpy 2.5
+        return matches_type(value, origin.__value__[args] if args else origin.__value__)
     if origin in (Union, types.UnionType):
-        return any(fits(value, each) for each in inside)
+        return any(matches_type(value, arg) for arg in args)
     if origin is Literal:
-        return value in inside
-    if origin is np.ndarray and inside:
-        scalar = get_args(inside[1])[0]
+        return value in args
+    if origin is np.ndarray and args:
+        scalar = get_args(args[1])[0]
         return isinstance(value, np.ndarray) and (
             isinstance(scalar, TypeVar) or scalar is Any or np.issubdtype(value.dtype, scalar)
         )
-    if origin is tuple and inside and inside[-1] is not ...:
-        same = isinstance(value, tuple) and len(value) == len(inside)
-        return same and all(map(fits, value, inside))
-    if origin in (tuple, list, Sequence) and inside:
-        # Nearly always all are of exactly that type, and a call for each would take long.
+    if origin is tuple and args and args[-1] is not ...:
+        same_length = isinstance(value, tuple) and len(value) == len(args)
+        return same_length and all(map(matches_type, value, args))
+    if origin in (tuple, list, Sequence) and args:
+        # Items are nearly always of exactly that type; a call for each item would take long.
         return isinstance(value, origin) and (
-            {*map(type, value)} <= {inside[0]} or all(fits(each, inside[0]) for each in value)
+            {*map(type, value)} <= {args[0]} or all(matches_type(item, args[0]) for item in value)
         )
-    if isinstance(origin, type) and issubclass(origin, Mapping) and inside:
+    if isinstance(origin, type) and issubclass(origin, Mapping) and args:
         return isinstance(value, Mapping) and all(
-            fits(key, inside[0]) and fits(each, inside[1]) for key, each in value.items()
+            matches_type(key, args[0]) and matches_type(item, args[1])
+            for key, item in value.items()
         )
-    return _is_a(value, origin)
+    return _is_plain_instance(value, origin)
 
 
-def _is_a(value: Any, kind: Any) -> bool:
-    """Return whether a value is of a type without parameters."""
+def _is_plain_instance(value: Any, kind: Any) -> bool:
+    """Return whether a value is of a type that has no type arguments."""
     if kind is None or kind is types.NoneType:
         return value is None
     if kind in _NUMBERS:
@@ -588,26 +598,26 @@ def _is_a(value: Any, kind: Any) -> bool:
         return True
     if Protocol in kind.__bases__:
         members = {name for name in vars(kind) if not name.startswith("_") or name == "__call__"}
-        own = vars(value).keys() if hasattr(value, "__dict__") else set()
-        return not isinstance(value, type) and members <= set(dir(type(value))) | own
+        attributes = vars(value).keys() if hasattr(value, "__dict__") else set()
+        return not isinstance(value, type) and members <= set(dir(type(value))) | attributes
     return isinstance(value, kind)
 
 
 # --- limits of reading ----------------------------------------------------------------------------
 
 
-def limit_of(name: str) -> int:
-    """Return the limit that holds now: of the environment, or the default.
+def get_limit(name: str) -> int:
+    """Return a limit of reading: from the environment variable if it is set, or the default.
 
     Raises
     ------
     ValueError
-        If the environment variable is no whole number of at least 1.
+        If the environment variable is not a whole number of at least 1.
 
     Examples
     --------
-    >>> from tvbandits.io import limit_of
-    >>> print(limit_of("columns"))
+    >>> from tvbandits.io import get_limit
+    >>> print(get_limit("columns"))
     20000
     """
     variable = f"{ENVIRONMENT}{name.upper()}"
@@ -618,36 +628,36 @@ def limit_of(name: str) -> int:
 
 
 def check_size(name: str, size: int) -> None:
-    """Raise a `ValueError` that says how to raise the limit `name`, if a size exceeds it.
+    """Raise a `ValueError` that says how to raise the limit `name` if a size exceeds it.
 
     Examples
     --------
     >>> from tvbandits.io import check_size
     >>> check_size("columns", 4)  # within the limit
     """
-    most = limit_of(name)
-    if size > most:
+    limit = get_limit(name)
+    if size > limit:
         raise ValueError(
-            f"{size} {name.replace('_', ' ')} or more, and the limit is {most}; if the file is to be "
-            f"trusted, set {ENVIRONMENT}{name.upper()} to a larger number"
+            f"at least {size} {name.replace('_', ' ')}, but the limit is {limit}; if you trust the "
+            f"file, set {ENVIRONMENT}{name.upper()} to a larger number"
         )
 
 
 def limit_cells(connection: sqlite3.Connection) -> None:
-    """Let a connection refuse cells beyond the limit of unpacked bytes, before they are read."""
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(limit_of("unpacked_bytes"), 2**31 - 1))
+    """Make a connection refuse cells beyond the limit of unpacked bytes before it reads them."""
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, min(get_limit("unpacked_bytes"), 2**31 - 1))
 
 
 @contextlib.contextmanager
-def naming(path: Path) -> Iterator[None]:
+def name_file_in_errors(path: Path) -> Iterator[None]:
     """Turn errors of reading a file into a `ValueError` of one line that names the file and the reason.
 
     Examples
     --------
     >>> from pathlib import Path
-    >>> from tvbandits.io import naming
+    >>> from tvbandits.io import name_file_in_errors
     >>> try:
-    ...     with naming(Path("sites.csv")):
+    ...     with name_file_in_errors(Path("sites.csv")):
     ...         raise ValueError("no column id")
     ... except ValueError as error:
     ...     print(error)
@@ -662,19 +672,21 @@ def naming(path: Path) -> Iterator[None]:
     except MemoryError:
         raise ValueError(f"{path}: there is not enough memory to read it") from None
     except (*damage, zipfile.BadZipFile, zlib.error, lzma.LZMAError) as error:
-        # Parser errors can run over several lines, and headings may hold control characters.
+        # Parser errors can have several lines, and headings may contain control characters.
         reason = " ".join(str(error).removeprefix(f"{path}: ").split())
         raise ValueError(f"{path}: {clean(reason)}") from None
 
 
 def check_regular(path: Path) -> None:
-    """Raise an error for a device, a pipe, a folder, or an empty file."""
+    """Raise an `OSError` or a `ValueError` for a folder, a device, a pipe or an empty file."""
     status = path.stat()
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(21, "Is a directory", str(path))
     if not stat.S_ISREG(status.st_mode):
         raise ValueError("not a regular file, but a device or a pipe")
-    if status.st_size == 0:  # also of files of the system itself, some of which do not end
+    if (
+        status.st_size == 0
+    ):  # true also for system files such as those in /proc, which may be endless
         raise ValueError("the file is empty")
 
 
@@ -688,50 +700,48 @@ def replace_file(
     durable: bool = False,
     replaces: Callable[[Path], bool] | None = None,
 ) -> None:
-    """Let `write` fill a draft, and rename it, so that `path` is complete or as it was.
+    """Let `write` write a draft, and rename the draft to `path`, so that no partial file is left.
 
     Parameters
     ----------
     path : Path
     write : callable
-        Called with the draft, in a folder of its own beside `path` and of the same name, which some
-        formats need. Other files that `write` leaves in that folder are removed.
+        Called with the path of the draft. It has the same name, which some formats need, in a temporary
+        folder beside `path`. Other files that `write` leaves in that folder are removed.
     durable : bool
-        The content is on the disk before the name is, so that a power cut leaves no empty file.
+        Whether to wait until the content is on the disk before the draft is renamed, so that a power
+        cut leaves no empty file.
     replaces : callable, optional
-        Whether the file at `path` may be replaced; a folder or a link never is. By default anything may.
+        A function that returns whether the file at `path` may be replaced; a folder or a link never is.
+        By default, whatever is at `path` is replaced.
 
     Raises
     ------
-    FileExistsError
-        If there is a file that may not be replaced.
     OSError
-        If it cannot be written; what was there before stays as it was.
+        If the file cannot be written, or there is one that may not be replaced; it stays as it was.
     """
-    if not path.parent.exists():  # named as the caller does, not as its draft
+    if not path.parent.exists():  # an error of the draft would name the draft's folder
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
     with tempfile.TemporaryDirectory(prefix=".draft-", dir=path.parent) as folder:
         draft = Path(folder) / path.name
         write(draft)
         if durable:
             _sync(draft)
-        if replaces is None or (is_plain(path) and replaces(path)):
+        if replaces is None or (is_regular_file(path) and replaces(path)):
             draft.replace(path)
         else:
             _link_new(draft, path)
-    if durable and hasattr(os, "O_DIRECTORY"):  # the new name is on the disk, too
-        _sync(path.parent)
+    if durable and hasattr(os, "O_DIRECTORY"):
+        _sync(path.parent)  # writes the new name to the disk, too
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file wholly or not at all, to the disk.
-
-    Other users may not read it: it is for saved bandits, and for secrets.
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file to the disk, wholly or not at all; other users of the computer cannot read it.
 
     Raises
     ------
     OSError
-        If it cannot be written; what was there before stays as it was.
+        If the file cannot be written; an earlier file stays as it was.
     """
 
     def write(draft: Path) -> None:
@@ -741,19 +751,19 @@ def write_whole(path: Path, data: bytes) -> None:
     replace_file(path, write, durable=True)
 
 
-def is_plain(path: Path) -> bool:
-    """Return whether there is a file, and no folder, link, or device."""
+def is_regular_file(path: Path) -> bool:
+    """Return whether there is a regular file at a path, not a folder, a link or a device."""
     return os.path.lexists(path) and stat.S_ISREG(path.lstat().st_mode)
 
 
 def _link_new(draft: Path, path: Path) -> None:
-    """Give a draft a name that no file has."""
+    """Move a draft to a path at which nothing exists; otherwise raise a `FileExistsError`."""
     try:
         os.link(draft, path)
     except OSError:
         if os.path.lexists(path):
-            raise FileExistsError(f"{path}: there is something already") from None
-        draft.rename(path)  # on a disk without hard links
+            raise FileExistsError(f"{path} exists already: give another path") from None
+        draft.rename(path)  # for disks without hard links
 
 
 def _sync(path: Path) -> None:
@@ -769,7 +779,7 @@ def _sync(path: Path) -> None:
 
 
 def to_plain(value: Any, not_finite: Callable[[float], str | None]) -> Any:
-    """Return plain values for JSON: dates become texts, and `not_finite` replaces NaN and infinity."""
+    """Return a value for JSON, in which dates are texts and `not_finite` replaces NaN and infinity."""
     if hasattr(value, "tolist"):
         return to_plain(value.tolist(), not_finite)
     if hasattr(value, "isoformat"):
@@ -777,12 +787,12 @@ def to_plain(value: Any, not_finite: Callable[[float], str | None]) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return not_finite(value)
     if isinstance(value, Mapping):
-        return {str(key): to_plain(each, not_finite) for key, each in value.items()}
+        return {str(key): to_plain(item, not_finite) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [to_plain(each, not_finite) for each in value]
+        return [to_plain(item, not_finite) for item in value]
     return value
 
 
-def without_nan(value: Any) -> Any:
-    """Return plain values for JSON, with null for NaN and infinity."""
+def replace_nan(value: Any) -> Any:
+    """Return a value for JSON, with null for NaN and infinity."""
     return to_plain(value, lambda _: None)

@@ -1,4 +1,4 @@
-"""How a message names an option of a table: in the words of Python, or of the command line."""
+"""Text with which a message tells the user to set an option of a table, in Python or in a shell."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-# Whether messages name the options of tables as the command line writes them.
+# True while messages are to name the options of tables as the command line writes them.
 _is_command = ContextVar("_is_command", default=False)
 
 
 @contextmanager
-def command_line_words() -> Iterator[None]:
-    """Let messages within this context name options as the command line writes them."""
+def use_command_line_names() -> Iterator[None]:
+    """Make messages within this context name options as the command line writes them."""
     token = _is_command.set(True)
     try:
         yield
@@ -22,16 +22,16 @@ def command_line_words() -> Iterator[None]:
         _is_command.reset(token)
 
 
-def option_text(name: str, value: Any) -> str:
-    """Return how a person sets a field of `FileOptions`, in Python or, there, on the command line.
+def format_option(name: str, value: Any) -> str:
+    """Return the text that sets a field of `FileOptions` in Python, or on the command line.
 
     Examples
     --------
-    >>> from tvbandits.option_text import command_line_words, option_text
-    >>> print(option_text("missing", "-999"))
+    >>> from tvbandits.option_text import format_option, use_command_line_names
+    >>> print(format_option("missing", "-999"))
     FileOptions(missing=['-999'])
-    >>> with command_line_words():
-    ...     print(option_text("missing", "-999"))
+    >>> with use_command_line_names():
+    ...     print(format_option("missing", "-999"))
     --missing -999
     """
     if _is_command.get():

@@ -1,7 +1,10 @@
-"""One call of an object at a time, with one BLAS thread where matrices are small: more would only wait.
+"""A lock that admits one call of an object at a time, and a limit of one BLAS thread.
 
-An interrupt (Ctrl-C, a MemoryError) may come at any line, also at the one that ends a block. What is
-started here is therefore ended twice, and ending it again does nothing: an interrupt comes once.
+With small matrices, further BLAS threads would only wait for each other.
+
+An interrupt (Ctrl-C, a MemoryError) may come at any line, also at the one that releases a lock or lifts
+a limit. Each is therefore released twice: the second release does nothing, unless an interrupt, which
+comes once, has prevented the first.
 """
 
 from __future__ import annotations
@@ -19,57 +22,59 @@ from threadpoolctl import ThreadpoolController
 
 from tvbandits.errors import CallWithinCallError
 
-# With more observations than this, several BLAS threads help.
+# With more observations than this, several BLAS threads are faster than one.
 SINGLE_THREAD_ROWS = 2000
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Turns:
-    """The threads that call an object, and the lock that lets one of them in."""
+class CallLock:
+    """A lock that admits one thread at a time to an object, and the threads that call the object."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.callers: set[int] = set()
-        _turns.add(self)
+        _call_locks.add(self)
 
     @property
-    def mine(self) -> bool:
-        """Whether this thread is inside of a call."""
+    def is_within_call(self) -> bool:
+        """Return whether the present thread is inside of a call of the object."""
         return threading.get_ident() in self.callers
 
 
-class TakingTurns(Protocol):
-    """An object whose calls come one at a time."""
+class LockedObject(Protocol):
+    """An object that admits one call at a time."""
 
-    _turns: Turns
+    _call_lock: CallLock
 
     @property
     def _size(self) -> int:
-        """The number of observations that a call computes with."""
+        """Return the number of observations that a call computes with."""
 
 
-One = TypeVar("One", bound=TakingTurns)
+Locked = TypeVar("Locked", bound=LockedObject)
 
 
-def in_turn(method: Callable[Concatenate[One, P], T]) -> Callable[Concatenate[One, P], T]:
-    """Let one call at a time in, with one BLAS thread unless there is much to compute.
+def lock_calls(method: Callable[Concatenate[Locked, P], T]) -> Callable[Concatenate[Locked, P], T]:
+    """Make a method admit one call of its object at a time, with one BLAS thread if data are few.
 
-    Other threads wait, and a call from inside of a call is refused.
+    Calls from other threads wait. A call from inside of another call raises `CallWithinCallError`.
     """
 
     @wraps(method)
-    def call(self: One, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        callers, me = self._turns.callers, threading.get_ident()
+    def call(self: Locked, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        callers, me = self._call_lock.callers, threading.get_ident()
         if me in callers:
-            what = f"{method.__name__} was called from inside of a call of the same bandit"
-            raise CallWithinCallError(f"{what}, such as by its expert")
-        limit = one_blas_thread() if self._size <= SINGLE_THREAD_ROWS else nullcontext()
+            raise CallWithinCallError(
+                f"{method.__name__} was called from inside of a call of the same bandit, such as by its "
+                "expert: call it after that call has returned"
+            )
+        limit = limit_blas_threads() if self._size <= SINGLE_THREAD_ROWS else nullcontext()
         try:
             try:
                 callers.add(me)
-                with self._turns.lock, limit:
+                with self._call_lock.lock, limit:
                     return method(self, *args, **kwargs)
             finally:
                 callers.discard(me)
@@ -79,90 +84,92 @@ def in_turn(method: Callable[Concatenate[One, P], T]) -> Callable[Concatenate[On
     return call
 
 
-_turns: WeakSet[Turns] = WeakSet()
+_call_locks: WeakSet[CallLock] = WeakSet()
 _lock = threading.RLock()
-# The blocks that have not ended; the libraries they limit, and how many threads each had.
+# The blocks that have not ended, and the libraries that they limit with their former numbers of threads.
 _blocks: set[object] = set()
-_before: list[tuple[Any, int]] = []
+_former_counts: list[tuple[Any, int]] = []
 
 
 @contextmanager
-def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread inside of the block.
+def limit_blas_threads() -> Iterator[None]:
+    """Limit BLAS to one thread within the block of a with statement.
 
-    The limit holds for the whole process: blocks that overlap in several threads share it, and the
-    last one to end lifts it.
+    The limit holds for the whole process. Blocks that overlap in several threads share it, and the last
+    block to end lifts it.
     """
     block = object()
     try:
         try:
-            _begin(block)
+            _begin_block(block)
             yield
         finally:
-            _end(block)
+            _end_block(block)
     finally:
-        _end(block)
+        _end_block(block)
 
 
-def _begin(block: object) -> None:
+def _begin_block(block: object) -> None:
+    """Record a block, and set the limit if it is the first one."""
     with _lock:
         _blocks.add(block)
-        if len(_blocks) == 1 and not _before:
-            threads = [(library, library.get_num_threads()) for library in _libraries()]
-            _before[:] = [(library, count) for library, count in threads if count != 1]
-            _set_threads([(library, 1) for library, _ in _before])
+        if len(_blocks) == 1 and not _former_counts:
+            counts = [(library, library.get_num_threads()) for library in _find_libraries()]
+            _former_counts[:] = [(library, count) for library, count in counts if count != 1]
+            _set_thread_counts([(library, 1) for library, _ in _former_counts])
 
 
-def _end(block: object) -> None:
+def _end_block(block: object) -> None:
+    """Forget a block, and lift the limit if no other block is left."""
     with _lock:
         _blocks.discard(block)
-        if not _blocks and _before:
-            _set_threads(_before)
-            _before.clear()
+        if not _blocks and _former_counts:
+            _set_thread_counts(_former_counts)
+            _former_counts.clear()
 
 
 @cache
-def _libraries() -> list[Any]:
-    """Return the BLAS libraries of this process, which take milliseconds to find.
+def _find_libraries() -> list[Any]:
+    """Return the BLAS libraries of this process; the search takes milliseconds.
 
-    They are looked for in a thread of its own: in the main one Ctrl-C may come inside of a function that
-    C calls back, where Python prints an exception and goes on.
+    It runs in a thread of its own. In the main thread Ctrl-C may raise its exception inside of a Python
+    function that C calls, where Python prints the exception and ignores it.
     """
     try:
         with ThreadPoolExecutor(1) as executor:
             controller = executor.submit(ThreadpoolController).result()
-    except RuntimeError:  # no threads here, as in a browser
+    except RuntimeError:  # threads cannot be started, as in a browser
         controller = ThreadpoolController()
     return [library for library in controller.lib_controllers if library.user_api == "blas"]
 
 
-def _set_threads(limits: list[tuple[Any, int]]) -> None:
-    """Set how many threads libraries use, whichever thread of Python this is.
+def _set_thread_counts(counts: list[tuple[Any, int]]) -> None:
+    """Set the number of threads of each library, from any Python thread.
 
-    threadpoolctl 3.8 lets one thread alone set the number, the first to do so, until it is released.
+    In threadpoolctl 3.8 the first thread that sets the number is the only one that may, until released.
     """
-    for library, threads in limits:
-        _release(library)
-        library.set_num_threads(threads)
-        _release(library)
+    for library, count in counts:
+        _release_control(library)
+        library.set_num_threads(count)
+        _release_control(library)
 
 
-def _release(library: Any) -> None:
-    """Let any thread set the number of threads next; older versions of threadpoolctl let it always."""
+def _release_control(library: Any) -> None:
+    """Allow any Python thread to set the number of threads next, as older threadpoolctl always does."""
     if hasattr(library, "clear_controlling_thread"):
         library.clear_controlling_thread(force=True)
 
 
-def _start_anew() -> None:
-    """Replace all locks in a child process, where their holders in the parent do not exist.
+def _reset_after_fork() -> None:
+    """Replace all locks in a child process, where the parent's threads that hold them do not exist.
 
-    What was limited in the parent is so in the child, and stays listed: its next block lifts that.
+    A limit of the parent still holds in the child, and the end of the child's next block lifts it.
     """
     global _lock, _blocks
     _lock, _blocks = threading.RLock(), set()
-    for turns in list(_turns):
-        turns.lock, turns.callers = threading.RLock(), set()
+    for call_lock in list(_call_locks):
+        call_lock.lock, call_lock.callers = threading.RLock(), set()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_start_anew)
+    os.register_at_fork(after_in_child=_reset_after_fork)

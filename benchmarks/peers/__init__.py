@@ -1,1 +1,1 @@
-"""Other packages, as they are published, on the problems and with the noise of a comparison."""
+"""Adapters for other packages, which play the problems of a comparison with the same noise."""

@@ -1,13 +1,13 @@
-"""Peers against ours: the same problems, noise and number of plays; one table.
+"""Other packages against our policies, with the same problems, noise and number of plays.
 
     make peers                                   # their environment, .venv-peers
     python -m benchmarks.peers --problem exoskeleton:candidates=0 --seeds 3
 
-Each peer runs in a process of its own environment and is asked and told over a pipe; only its own time
-counts, processor time of one thread. A peer that fails, or is not installed, is asked no more, and the
-failure is printed. Every run is a line of runs.jsonl in `--out` as soon as it is done, and is not played
-again. The table has a line for each policy and a column for each problem: average regret of whole runs
-with half of its 95% interval; the best mean rank over problems is on top.
+Each peer runs in a process of its own environment, with one thread, and communicates by a pipe; only
+its own processor time counts. If a peer fails, or is not installed, the error is printed. `--out` has a
+line of runs.jsonl for each run, and these runs are not played again. The table has a row for each
+policy and a column for each problem with the average regret of complete runs and half of its 95%
+interval, sorted by the mean rank over problems.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.harness import arguments, half_interval, heading, kept, line
+from benchmarks.harness import cache_result, half_interval, heading, line, make_parser
 from benchmarks.peers.adapters import PEERS
 from tvbandits._version import __version__
 from tvbandits.comparison.arguments import make_problem
@@ -37,7 +37,7 @@ HERE = Path(__file__).parent
 OURS = ("time-gp-ucb", "w-dbo:initial_points=15", "adaptive-gp-ucb", "gp-ucb", "uniform")
 
 
-class Served:
+class PeerProcess:
     """A peer in its own process."""
 
     def __init__(self, python: str, name: str, bounds: Any, horizon: int, seed: int) -> None:
@@ -52,25 +52,25 @@ class Served:
         self.version = self.call(order)["ok"]
 
     def call(self, order: dict[str, Any]) -> dict[str, Any]:
-        """Its answer; a `RuntimeError` says what went wrong."""
+        """Send an order, and return the reply; raise a `RuntimeError` if it is an error."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(order) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
-        answer: dict[str, Any] = json.loads(line) if line else {"error": "its process ended"}
-        if "error" in answer:
-            raise RuntimeError(answer["error"])
-        return answer
+        reply: dict[str, Any] = json.loads(line) if line else {"error": "its process ended"}
+        if "error" in reply:
+            raise RuntimeError(reply["error"])
+        return reply
 
     def close(self) -> None:
-        """End its process."""
+        """End the process."""
         self.process.kill()
         self.process.wait()
 
 
-def one_run(python: str, name: str, realisation: Realisation, minutes: float) -> dict[str, Any]:
-    """Regrets, seconds a step, and what went wrong, of one peer and seed in at most so many minutes."""
+def play_peer(python: str, name: str, realisation: Realisation, minutes: float) -> dict[str, Any]:
+    """Return version, regrets, seconds a step, and the error of a run of at most so many minutes."""
     realisation = realisation.begin()
     problem, seed, horizon = realisation.problem, realisation.seed, realisation.horizon
     domain: Any = problem.domain
@@ -79,18 +79,18 @@ def one_run(python: str, name: str, realisation: Realisation, minutes: float) ->
     seconds: list[float] = []
     failure, version, peer = "", "", None
     try:
-        peer = Served(python, name, bounds.tolist(), horizon, seed)
+        peer = PeerProcess(python, name, bounds.tolist(), horizon, seed)
         version = peer.version
         for t in range(1, horizon + 1):
-            asked = peer.call({"ask": float(t)})
-            X = np.array([asked["x"]])
-            if not isinstance(domain, Box):  # the nearest candidate is played, and told
+            reply = peer.call({"ask": float(t)})
+            X = np.array([reply["x"]])
+            if not isinstance(domain, Box):  # the nearest candidate is played and reported
                 X = domain.X[[((domain.X - X) ** 2).sum(axis=1).argmin()]]
             best = problem.best(float(t))
             reward, reading = realisation.environment.play(X, float(t), seed)
             regrets.append(best - reward)
-            answer = peer.call({"tell": [X[0].tolist(), reading, float(t)]})
-            seconds.append(asked["worked"] + answer["worked"])
+            told = peer.call({"tell": [X[0].tolist(), reading, float(t)]})
+            seconds.append(reply["seconds"] + told["seconds"])
             if sum(seconds) > 60 * minutes:
                 raise TimeoutError(f"stopped after {minutes:g} minutes")
     except (RuntimeError, OSError) as error:
@@ -102,24 +102,24 @@ def one_run(python: str, name: str, realisation: Realisation, minutes: float) ->
     return {"version": version, "regrets": regrets, "seconds": seconds, "failure": failure}
 
 
-def our_run(text: str, realisation: Realisation, name: str) -> dict[str, Any]:
-    """The same of ours, in this process."""
+def play_ours(text: str, realisation: Realisation, name: str) -> dict[str, Any]:
+    """Return the same as `play_peer` for one of our policies, in this process."""
     seed, horizon = realisation.seed, realisation.horizon
     plan = Comparison({text: realisation.problem}, [name], [seed], horizon)
-    begun = time.process_time()
+    start = time.process_time()
     run = play_run(realisation, name, plan.policies[name], plan.conditions)
-    worked = (time.process_time() - begun) / len(run.rows)
+    step_seconds = (time.process_time() - start) / len(run.rows)
     regrets = run.rows["regret"].to_list()
-    seconds = [worked] * len(run.rows)
+    seconds = [step_seconds] * len(run.rows)
     version = f"tvbandits {__version__}"
     return {"version": version, "regrets": regrets, "seconds": seconds, "failure": ""}
 
 
 def show(runs: pd.DataFrame) -> None:
-    """Print the table of whole runs, with `problem`, `policy`, `version`, `regret` and `ms` of each."""
-    by = runs.groupby(["policy", "problem"], sort=False)["regret"]
-    means, counts = by.mean().unstack(), by.size().unstack().min(axis=1)
-    halves = by.agg(lambda each: half_interval(each.to_numpy())).unstack()
+    """Print the table of complete runs, which have `problem`, `policy`, `version`, `regret` and `ms`."""
+    groups = runs.groupby(["policy", "problem"], sort=False)["regret"]
+    means, counts = groups.mean().unstack(), groups.size().unstack().min(axis=1)
+    halves = groups.agg(lambda each: half_interval(each.to_numpy())).unstack()
     versions = runs.groupby("policy")["version"].last()
     times, ranks = runs.groupby("policy")["ms"].mean(), means.rank().mean(axis=1)
     heading("policy", "version", *means.columns, "runs", "mean rank", "ms a step")
@@ -130,7 +130,7 @@ def show(runs: pd.DataFrame) -> None:
 
 
 def main() -> None:
-    parser = arguments(__doc__, horizon=80, seeds=3, minutes=10.0)
+    parser = make_parser(__doc__, horizon=80, seeds=3, minutes=10.0)
     default = ["exoskeleton:candidates=0"]
     parser.add_argument("--problem", nargs="*", default=default, help=f"{default[0]} by default")
     parser.add_argument("--peer", nargs="*", choices=list(PEERS), default=list(PEERS))
@@ -147,13 +147,13 @@ def main() -> None:
         problem = make_problem(text, [], options.horizon)
         realisation = prepare(text, problem, seed, options.horizon)
         for name in [*options.policy, *options.peer]:
-            peer = partial(one_run, options.python, name, realisation, options.minutes)
-            play = peer if name in PEERS else partial(our_run, text, realisation, name)
-            run = kept(file, (text, name, seed, options.horizon), play)
+            peer = partial(play_peer, options.python, name, realisation, options.minutes)
+            play = peer if name in PEERS else partial(play_ours, text, realisation, name)
+            run = cache_result(file, (text, name, seed, options.horizon), play)
             row = {"problem": text, "policy": name, "version": run["version"]}
-            whole = len(run["regrets"]) == options.horizon
+            is_complete = len(run["regrets"]) == options.horizon
             means = {"regret": np.mean(run["regrets"]), "ms": 1e3 * np.mean(run["seconds"])}
-            rows += [{**row, **means}] if whole else []
+            rows += [{**row, **means}] if is_complete else []
     show(pd.DataFrame(rows))
 
 

@@ -1,7 +1,7 @@
-"""One adapter with ask and tell for each peer. Points are in the box's own unit; rewards are maximized.
+"""Adapters with ask and tell for each peer. Points are in the unit of the box; rewards are maximized.
 
-Each is used as its documentation says, with its defaults; what it cannot be told (drift, noise) it is
-not told. Where a package knows contexts, time is one. All of them have the same interface:
+Each package is used as its documentation says, with its defaults, and without drift or noise if it has
+no parameter for them. Where a package has contexts, time is one. All adapters have the same interface:
 `Adapter(bounds, horizon, seed)`, `ask(t) -> x (d,)`, `tell(x, y, t)`.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 warnings.filterwarnings("ignore")
 
-# Uniform points at the start, where a peer has none of its own.
+# Number of random points at the start of peers without their own.
 FIRST = 15
 
 
@@ -35,7 +35,7 @@ class _Peer:
 
 
 class WDBOAlgo(_Peer):
-    """wdbo-algo: told a reward, then cleaned, as in its quick start."""
+    """An adapter for wdbo-algo, which tells and then cleans as in its quick start."""
 
     package = "wdbo-algo"
 
@@ -68,7 +68,7 @@ class WDBOAlgo(_Peer):
 
 
 class BoTorchTime(_Peer):
-    """BoTorch: a SingleTaskGP over points and time, and its upper confidence bound at the time asked."""
+    """An adapter for BoTorch: a SingleTaskGP over points and time, and its upper confidence bound."""
 
     package = "botorch"
 
@@ -91,7 +91,7 @@ class BoTorchTime(_Peer):
         model = SingleTaskGP(Z, y)
         fit_gpytorch_mll(ExactMarginalLogLikelihood(model.likelihood, model))
         box = torch.stack([torch.zeros(self.d + 1), torch.ones(self.d + 1)]).double()
-        found, _ = optimize_acqf(
+        points, _ = optimize_acqf(
             UpperConfidenceBound(model, beta=4.0),
             box,
             q=1,
@@ -99,11 +99,11 @@ class BoTorchTime(_Peer):
             raw_samples=128,
             fixed_features={self.d: t / self.horizon},
         )
-        return low + found[0, : self.d].detach().numpy() * (high - low)
+        return low + points[0, : self.d].detach().numpy() * (high - low)
 
 
 class OptunaGP(_Peer):
-    """Optuna's GPSampler, which knows nothing of time."""
+    """An adapter for Optuna's GPSampler, which does not use time."""
 
     package = "optuna"
 
@@ -131,7 +131,7 @@ class OptunaGP(_Peer):
 
 
 class OptunaTPE(OptunaGP):
-    """Optuna's default sampler, which knows nothing of time."""
+    """An adapter for Optuna's default sampler, which does not use time."""
 
     def sampler(self) -> Any:
         from optuna.samplers import TPESampler
@@ -140,7 +140,7 @@ class OptunaTPE(OptunaGP):
 
 
 class Skopt(_Peer):
-    """scikit-optimize's Optimizer with its defaults, which knows nothing of time and minimizes."""
+    """An adapter for scikit-optimize's Optimizer, which does not use time, and minimizes."""
 
     package = "scikit-optimize"
 
@@ -154,12 +154,12 @@ class Skopt(_Peer):
         return np.array(self.optimizer.ask(), dtype=float)
 
     def tell(self, x: Any, y: float, t: float) -> None:
-        # Its search may end a rounding beyond the box, and its own check refuses that.
+        # Rounding errors of its search may leave the box, which its own check refuses.
         self.optimizer.tell(np.clip(x, *self.bounds.T).tolist(), -y)
 
 
 class AxClient(_Peer):
-    """Ax's client with its default strategy, which knows nothing of time."""
+    """An adapter for Ax's client with its default strategy, which does not use time."""
 
     package = "ax-platform"
 
@@ -192,7 +192,7 @@ class AxClient(_Peer):
 
 
 class _Clock:
-    """Stands for the module `time` in Xopt, which decides for the time on the wall."""
+    """A clock in place of the module `time` in Xopt, which uses wall time."""
 
     now = 0.0
 
@@ -204,11 +204,11 @@ class _Clock:
 
 
 class XoptTime(_Peer):
-    """Xopt's time-dependent upper confidence bound, with the settings of its own example.
+    """An adapter for Xopt's time-dependent upper confidence bound, with the settings of its example.
 
-    That is `time_dependent_bo.ipynb` of its documentation: two random plays, a step of 0.1 seconds,
-    which the decision is made ahead, 10 seconds of data, beta 0.01, and moves by no more than 0.1 of a
-    range between two plays. The samples and restarts of its search are the example's, too.
+    `time_dependent_bo.ipynb` in its documentation has two random plays, decisions a step of 0.1 seconds
+    ahead, 10 seconds of data, beta 0.01, moves of at most 0.1 of a range, and the samples and restarts
+    of the search.
     """
 
     package = "xopt"
@@ -240,9 +240,9 @@ class XoptTime(_Peer):
     def ask(self, t: float) -> Any:
         if len(self.y) < 2:
             return self.uniform()
-        self.clock.now = self.step * (t - 1)  # what is asked for is played one step later
-        found = self.generator.generate(1)[0]
-        return np.array([found[name] for name in self.names], dtype=float)
+        self.clock.now = self.step * (t - 1)  # the decision is for one step later
+        point = self.generator.generate(1)[0]
+        return np.array([point[name] for name in self.names], dtype=float)
 
     def tell(self, x: Any, y: float, t: float) -> None:
         import pandas as pd
@@ -253,7 +253,7 @@ class XoptTime(_Peer):
 
 
 class BayesOpt(_Peer):
-    """bayesian-optimization, which knows nothing of time."""
+    """An adapter for bayesian-optimization, which does not use time."""
 
     package = "bayesian-optimization"
 
@@ -273,8 +273,8 @@ class BayesOpt(_Peer):
     def ask(self, t: float) -> Any:
         if len(self.y) < FIRST:
             return self.uniform()
-        found = self.optimizer.suggest()
-        return np.array([found[name] for name in self.names])
+        point = self.optimizer.suggest()
+        return np.array([point[name] for name in self.names])
 
     def tell(self, x: Any, y: float, t: float) -> None:
         super().tell(x, y, t)

@@ -1,7 +1,7 @@
-"""One peer in its own environment: a line of JSON in, a line out. Started by `benchmarks.peers`.
+"""The process of one peer, started by `benchmarks.peers`: it replies to lines of JSON.
 
 {"make": name, "bounds": ..., "horizon": ..., "seed": ...}  ->  {"ok": version}
-{"ask": t}                                                   ->  {"x": [...], "worked"}
+{"ask": t}                                                   ->  {"x": [...], "seconds"}
 {"tell": [x, y, t]}                                          ->  the same without x
 """
 
@@ -19,31 +19,31 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 
 def main() -> None:
-    # What packages print must not be taken for answers.
-    answers = os.fdopen(os.dup(1), "w")
+    # Packages may print, which must not be mixed with replies.
+    replies = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     peer = None
     for line in sys.stdin:
         order = json.loads(line)
-        worked = time.process_time()
+        start = time.process_time()
         try:
             if "make" in order:
                 from adapters import PEERS
 
                 kind = PEERS[order["make"]]
                 peer = kind(order["bounds"], order["horizon"], order["seed"])
-                answer = {"ok": importlib.metadata.version(kind.package)}
+                reply = {"ok": importlib.metadata.version(kind.package)}
             elif "ask" in order:
-                answer = {"x": [float(value) for value in peer.ask(order["ask"])]}
+                reply = {"x": [float(value) for value in peer.ask(order["ask"])]}
             else:
                 x, y, t = order["tell"]
                 peer.tell(x, y, t)
-                answer = {}
+                reply = {}
         except Exception as error:
             traceback.print_exc()
-            answer = {"error": f"{type(error).__name__}: {error}"[:300]}
-        answer["worked"] = time.process_time() - worked
-        print(json.dumps(answer), file=answers, flush=True)
+            reply = {"error": f"{type(error).__name__}: {error}"[:300]}
+        reply["seconds"] = time.process_time() - start
+        print(json.dumps(reply), file=replies, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Daily ozone of the US EPA: files, downloads, the benchmark on them, and a simulated network."""
+"""Daily ozone levels of the US EPA: a download, a reader, the ozone benchmark, a simulated network."""

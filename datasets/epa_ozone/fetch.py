@@ -1,8 +1,8 @@
-"""Downloading the EPA's annual files of daily ozone, once, into a folder that is checked at each use.
+"""A download of the EPA's annual files of daily ozone into a cache folder, verified at each use.
 
 The files are those of https://aqs.epa.gov/aqsweb/airdata/download_files.html, "daily summary data",
-ozone (44201). A folder of downloads holds, for each year, `daily_44201_2008.zip`, and `registry.txt`
-with the SHA-256 each file had when it was downloaded.
+ozone (44201). The cache contains one zip per year, such as `daily_44201_2008.zip`, and `registry.txt`
+with the SHA-256 of each zip at the time of its download.
 """
 
 from __future__ import annotations
@@ -21,14 +21,22 @@ from typing import Any
 import pandas as pd
 import requests
 
-from tvbandits.datasets.epa_ozone.files import AIRDATA, OZONE, of_state
+from tvbandits.datasets.epa_ozone.aqs import AIRDATA, OZONE, is_in_state
 from tvbandits.datasets.tables.readings import few
 from tvbandits.datasets.tables.spreadsheets import File
-from tvbandits.io import check_size, naming, replace_file
-from tvbandits.validation import clean, file_path, function, optional, several, text, whole_number
+from tvbandits.io import check_size, name_file_in_errors, replace_file
+from tvbandits.validation import (
+    as_list,
+    check_function,
+    check_optional,
+    check_text,
+    clean,
+    file_path,
+    whole_number,
+)
 
 with warnings.catch_warnings():
-    # A notebook without widgets warns of a progress bar that is not used here.
+    # In a notebook without widgets, pooch's import warns of a progress bar that is not used here.
     warnings.filterwarnings("ignore", message="IProgress not found")
     import pooch
 
@@ -40,24 +48,24 @@ except ImportError:  # Windows, browsers
     HAS_LOCKS = False
 
 
-# Called with the name of a file, its bytes so far, and its bytes in all, or None.
+# A function of a file's name, the bytes received so far, and the total number of bytes or None.
 Progress = Callable[[str, int, int | None], None]
 
 
 @dataclass(frozen=True)
-class Limits:
-    """The limits of a download.
+class DownloadLimits:
+    """Limits that stop a download, and the sizes of its steps.
 
     Attributes
     ----------
     patience : float
-        Seconds without an answer, or without a byte, after which a server has failed.
+        Seconds without a byte from the server after which the download fails.
     chunk : int
-        Bytes read at once.
+        Bytes per read of the answer.
     largest : int
-        Most bytes of a file; a longer one is given up, and nothing of it is kept.
+        Largest size of a file in bytes; a longer download is stopped and deleted.
     rows : int
-        Rows of a year's file read at once, while those of a state are collected.
+        Rows per read of a year's file when the rows of a state are selected.
     first_year : int
         First year of the EPA's annual files.
     """
@@ -69,15 +77,15 @@ class Limits:
     first_year: int = 1980
 
 
-LIMITS = Limits()
+LIMITS = DownloadLimits()
 
 # Where the EPA serves its annual files.
 AIRDATA_URL = "https://aqs.epa.gov/aqsweb/airdata/"
 
-# Environment variable that names the folder of downloads.
+# Environment variable with the path of the cache folder.
 CACHE_VARIABLE = "TVBANDITS_CACHE"
 
-# Lines "file SHA-256", the form that pooch reads; in the folder of downloads.
+# A file in the cache folder with lines "file SHA-256", which pooch reads.
 REGISTRY = "registry.txt"
 
 
@@ -89,48 +97,51 @@ def fetch_ozone(
     base_url: str = AIRDATA_URL,
     progress: Progress | None = None,
 ) -> list[Path]:
-    """Download the EPA's daily ozone of some years, unless it is there, for `ozone`.
+    """Download the EPA's daily ozone files of some years that the cache lacks, for use by `ozone`.
 
-    The SHA-256 of a file is written down when it is downloaded, and verified at each later use. A
-    download that is cut short leaves nothing. To get a newer edition of a year, delete its zip. Several
-    processes may share a folder.
+    The SHA-256 of a file is recorded when it is downloaded, and verified at each later use. An
+    interrupted download leaves no file behind. To get a newer edition of a year, delete its zip.
+    Several processes may share a cache.
 
     Parameters
     ----------
     years : int, or several
-        From 1980 on; a year given twice counts once.
+        Years from 1980 on; duplicates are ignored.
     state : str, optional
-        Write, beside each zip, a csv with the rows of one state: its name in any case, or its FIPS
-        code ("36"). The csv is written anew at each call.
+        Write a csv with the rows of one state beside each zip: the state's name in any case, or its FIPS
+        code ("36"). The csv is rewritten at each call.
     cache : path, optional
-        Folder of downloads, made if it is not there. None: the environment variable TVBANDITS_CACHE,
-        or the user's cache folder.
+        Cache folder, created if missing. None: the environment variable TVBANDITS_CACHE, or the user's
+        cache folder.
     base_url : str
-        Folder the zips are downloaded from: the EPA's, or a mirror of it.
+        URL of the folder with the zips: the EPA's, or a mirror's.
     progress : callable, optional
-        Called with file name, bytes so far, and bytes in all (None: not known).
+        A function of the file name, the bytes received so far, and the total number of bytes (None if
+        the server does not announce it).
 
     Returns
     -------
     list of Path
-        The zip of each year, or, if a state is asked for, its csv.
+        The zip of each year, or, with `state`, the csv of each year.
 
     Raises
     ------
     ValueError
-        If a year cannot be, the cache is no folder, the state has no rows, or a file has changed since
-        it was downloaded.
+        If a year is out of range, the cache is no folder, the state has no rows, or a file has changed
+        since its download.
     OSError
-        If a download fails, or is no zip that opens; it names the URL. TimeoutError if the server does
-        not answer.
+        If a download fails or is not a valid zip; the message contains the URL. A TimeoutError if the
+        server does not answer.
     """
     numbers = _as_years(years)
-    if not re.match(r"https?://[^/]", text("base_url", base_url)):
+    if not re.match(r"https?://[^/]", check_text("base_url", base_url)):
         raise ValueError(f"base_url must begin with http:// or https://, got {base_url!r}")
-    optional(text, "state", state)
-    optional(function, "progress", progress, "a function of a name and two numbers, or None")
-    folder = optional(file_path, "cache", cache)
-    # The argument goes before the environment, which pooch would prefer.
+    check_optional(check_text, "state", state)
+    check_optional(
+        check_function, "progress", progress, "a function of a name and two numbers, or None"
+    )
+    folder = check_optional(file_path, "cache", cache)
+    # pooch would prefer the environment variable to the argument.
     store = pooch.create(
         path=pooch.os_cache("tvbandits") if folder is None else folder,
         base_url=base_url,
@@ -146,8 +157,8 @@ def fetch_ozone(
 
 
 def _as_years(years: int | Iterable[int]) -> list[int]:
-    """Return the different years; a `ValueError` for one without a file."""
-    items = several("years", years, "") if isinstance(years, Iterable) else [years]
+    """Return the years without duplicates; raise a `ValueError` for a year that cannot have a file."""
+    items = as_list("years", years, "") if isinstance(years, Iterable) else [years]
     if not items:
         raise ValueError("years must name at least one year, got none")
     numbers = [
@@ -157,17 +168,17 @@ def _as_years(years: int | Iterable[int]) -> list[int]:
 
 
 def _fetch(store: pooch.Pooch, name: str, progress: Progress | None) -> Path:
-    """Return the path of a file, downloaded or verified to be as it was when it was downloaded."""
+    """Return the path of a file, which is downloaded, or verified if the cache contains it."""
     path, registry = Path(store.path) / name, Path(store.path) / REGISTRY
-    # One process at a time: one that waits for a download finds the file.
+    # One process at a time: a process that waits for the download of another uses its file.
     with _lock(path.parent):
         if registry.exists():
-            with naming(registry):
+            with name_file_in_errors(registry):
                 store.load_registry(registry)
         expected = store.registry.get(name) if path.exists() else None
         if not path.exists():
             replace_file(path, lambda draft: _download(store.base_url + name, draft, progress))
-        elif expected is None:  # it was put there by hand
+        elif expected is None:  # the user put the file there
             _check_opens(path)
         sha256 = str(pooch.file_hash(str(path)))
         if expected not in (None, sha256):
@@ -177,17 +188,17 @@ def _fetch(store: pooch.Pooch, name: str, progress: Progress | None) -> Path:
             )
         if expected is None:
             entries = {**store.registry, name: sha256}
-            lines = sorted(f"{file} {each}\n" for file, each in entries.items())
+            lines = sorted(f"{file} {checksum}\n" for file, checksum in entries.items())
             replace_file(registry, lambda draft: draft.write_text("".join(lines), encoding="utf-8"))
     return path
 
 
 @contextlib.contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    """Keep other processes out of a folder, once the one that is in it has left.
+    """Lock a folder against other processes, after waiting until no other process has locked it.
 
-    The lock is the system's, and goes with the process that holds it. Where there is none (Windows,
-    browsers, some network disks), nobody is kept out.
+    The operating system releases the lock if the process ends. On systems without such locks (Windows,
+    browsers, some network disks), the folder is not locked.
     """
     if not HAS_LOCKS:
         yield
@@ -203,7 +214,7 @@ def _lock(folder: Path) -> Iterator[None]:
 
 def _download(url: str, target: Path, progress: Progress | None) -> None:
     """Download a URL into a file; `requests` raises if it is shorter than the server has announced."""
-    # Bytes as they are: a packed answer has another length.
+    # No compression on the way, which would change the announced length.
     headers = {"Accept-Encoding": "identity"}
     try:
         with requests.get(url, headers=headers, stream=True, timeout=LIMITS.patience) as response:
@@ -216,7 +227,7 @@ def _download(url: str, target: Path, progress: Progress | None) -> None:
                 for chunk in response.iter_content(LIMITS.chunk):
                     size += len(chunk)
                     if max(size, total or 0) > LIMITS.largest:
-                        raise OSError(f"{url}: more bytes than {LIMITS.largest}")
+                        raise OSError(f"{url}: the file has more bytes than {LIMITS.largest}")
                     file.write(chunk)
                     if progress is not None:
                         progress(target.name, size, total)
@@ -235,19 +246,19 @@ def _download(url: str, target: Path, progress: Progress | None) -> None:
 
 
 def _check_opens(path: Path) -> None:
-    """Raise a `ValueError` unless the file is a zip whose members are whole."""
-    with naming(path), zipfile.ZipFile(path) as archive:
+    """Raise a `ValueError` unless the file is a zip whose members have the right checksums."""
+    with name_file_in_errors(path), zipfile.ZipFile(path) as archive:
         check_size("unpacked_bytes", sum(info.file_size for info in archive.infolist()))
         if (member := archive.testzip()) is not None:
-            raise ValueError(f"{member} is broken")
+            raise ValueError(f"{member} in the zip is damaged")
 
 
 def _write_state(path: Path, state: str) -> Path:
-    """Write a csv beside the zip with the rows of one state, and return its path."""
+    """Write the rows of one state to a csv beside the zip, and return the path of the csv."""
     parts, states = list[pd.DataFrame](), set[str]()
     form: Any = {"dtype": str, "keep_default_na": False, "encoding_errors": "replace"}
     with (
-        naming(path),
+        name_file_in_errors(path),
         pd.read_csv(path, chunksize=LIMITS.rows, on_bad_lines="skip", **form) as chunks,
     ):
         for rows in chunks:
@@ -256,11 +267,12 @@ def _write_state(path: Path, state: str) -> Path:
                 raise ValueError("the csv has no columns State Code and State Name")
             names, codes = rows[columns["state"]], rows[columns["state_code"]]
             states |= set(names + " (" + codes + ")")
-            parts.append(rows[of_state(state, names, codes)])
+            parts.append(rows[is_in_state(state, names, codes)])
     table = pd.concat(parts)
     if not len(table):
         raise ValueError(
-            f"state={state} has no rows in {path.name}, which holds {few(states, most=len(states))}"
+            f"state={state} has no rows in {path.name}, which contains the states "
+            f"{few(states, most=len(states))}"
         )
     name = str(table[columns["state"]].iloc[0])
     words = re.sub(r"[^0-9a-z]+", "-", name.casefold()).strip("-")

@@ -1,8 +1,8 @@
 """A simulated ozone network, which is as difficult as the measured one and needs no files.
 
-Every level is made up by this module. The statistics that the simulation is set to were measured on a
-real field (the 28 most complete sites of New York State, 2008-2009, US EPA Air Quality System); no
-measurement is in the package. `ozone` reads the real files.
+All levels are random. The statistics of the simulation were estimated from measurements at the 28 most
+complete sites of New York State, 2008-2009 (US EPA Air Quality System); the package contains none of
+these measurements. `ozone` reads the EPA's files.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from tvbandits.datasets.base import autoregressive
+from tvbandits.datasets.base import make_autoregressive
 from tvbandits.datasets.table_problem import TableProblem
 from tvbandits.domains.problem import NamedProblem
 from tvbandits.validation import Array, whole_number
@@ -21,32 +21,36 @@ from tvbandits.validation import Array, whole_number
 
 @dataclass(frozen=True)
 class OzoneField:
-    """The statistics of the levels, in ppb, km and days.
+    """The statistics of simulated ozone levels, in ppb, km and days.
+
+    A level is a seasonal cycle, plus a daily level that all stations have in common, plus a constant
+    offset and a seasonal contrast of the station, plus a residual of the station and day.
 
     Attributes
     ----------
     geometry_seed : int
-        Seed of the places of the stations and their lasting differences, the same in every realisation.
+        Seed of the stations' places, offsets and contrasts, the same in every realisation.
     year : float
         Length of the seasonal cycle.
     mean, season, peak_day : float
         Mean level and amplitude of its seasonal cycle; day of the year of the peak.
     level_sd, level_persistence : float
-        Daily level that all stations share: deviation, and correlation from one day to the next.
+        Common daily level: standard deviation, and correlation from one day to the next.
     offset_sd : float
-        Deviation over stations of their lasting difference.
+        Standard deviation over stations of their offsets.
     contrast_sd : tuple of float
-        The same of their cosine and sine of the season.
-    departure_sd : float
-        Deviation of a station's departure from all that: a little under the 6.0 measured, which brings
-        the regret of the last best station to the measured one.
+        Standard deviations over stations of the cosine and sine coefficients of their contrasts.
+    residual_sd : float
+        Standard deviation of the residuals: a little less than the measured 6.0, so that the regret of
+        playing yesterday's best station is as measured.
     fast, slow, slow_share : float
-        Correlation from one day to the next of the fast and the slow part of the departure, and the slow
-        part's share of the variance.
-    range, shared : float
-        Departures at distance d are correlated by shared * exp(-d / range), before centring.
+        Correlations from one day to the next of the fast and the slow part of the residual, and the
+        slow part's fraction of the variance.
+    range, correlation : float
+        The correlation of residuals at distance d is correlation * exp(-d / range), before centring.
     summer : float
-        Departures and shared level swing this much more in summer, and less in winter.
+        Relative amplitude of the seasonal cycle in the deviation of residuals and common level, which
+        is largest on the peak day.
     floor : float
         The lowest level.
     """
@@ -60,32 +64,33 @@ class OzoneField:
     level_persistence: float = 0.55
     offset_sd: float = 3.2
     contrast_sd: tuple[float, float] = (4.1, 2.3)
-    departure_sd: float = 5.6
+    residual_sd: float = 5.6
     fast: float = 0.12
     slow: float = 0.97
     slow_share: float = 0.16
     range: float = 250.0
-    shared: float = 0.95
+    correlation: float = 0.95
     summer: float = 0.3
     floor: float = 1.0
 
     def angle(self, days: Array) -> Array:
-        """Return the angles of days of the year."""
+        """Return the angles (radians) of days in the seasonal cycle."""
         return np.asarray(2 * np.pi * days / self.year)
 
     def simulate(self, stations: int, days: int, seed: int) -> tuple[Array, Array]:
-        """Return places (stations, 2) and levels (days, stations)."""
+        """Return the stations' places (stations, 2) in km and their levels (days, stations) in ppb."""
         geometry = np.random.default_rng(self.geometry_seed)
-        points = _places(stations, geometry)
-        covariance = self.shared * np.exp(-cdist(points, points) / self.range)
+        points = _draw_places(stations, geometry)
+        covariance = self.correlation * np.exp(-cdist(points, points) / self.range)
         np.fill_diagonal(covariance, 1.0)
-        levels = self._climate(days, covariance, geometry) + self._weather(days, covariance, seed)
-        return points, np.maximum(levels, self.floor)
+        climate = self._draw_climate(days, covariance, geometry)
+        weather = self._draw_weather(days, covariance, seed)
+        return points, np.maximum(climate + weather, self.floor)
 
-    def _climate(self, days: int, covariance: Array, rng: np.random.Generator) -> Array:
-        """Return the seasons and the stations' lasting part, the same in every realisation."""
+    def _draw_climate(self, days: int, covariance: Array, rng: np.random.Generator) -> Array:
+        """Return the seasonal cycle plus offsets and contrasts of the stations, (days, stations)."""
         stations = len(covariance)
-        # A few stations lie far below the rest, and none far above it.
+        # A few stations lie far below the other ones, and none far above them.
         offset = -self.offset_sd * _standardise(rng.gamma(2.0, size=stations))
         zero = np.zeros(stations)
         cosine, sine = (
@@ -97,36 +102,36 @@ class OzoneField:
         common = self.mean + self.season * np.cos(self.angle(day - self.peak_day))
         return np.asarray(common + offset + cosine * np.cos(angle) + sine * np.sin(angle))
 
-    def _weather(self, days: int, covariance: Array, seed: int) -> Array:
-        """Return the shared level and the departures of the stations, (days, stations)."""
+    def _draw_weather(self, days: int, covariance: Array, seed: int) -> Array:
+        """Return the common level plus the residuals of the stations, (days, stations)."""
         rng = np.random.default_rng(seed)
         zero = np.zeros(len(covariance))
         shocks = rng.multivariate_normal(zero, covariance, size=(2, days), method="cholesky")
-        # The mean over stations belongs to the shared level; the rest is brought to unit variance.
+        # The mean over stations is part of the common level; without it, the variance is made 1 again.
         shocks -= shocks.mean(axis=-1, keepdims=True)
         shocks /= np.sqrt(1.0 - covariance.mean())
         noise = rng.standard_normal((days, 1))
-        level = self.level_sd * autoregressive(noise, self.level_persistence)
-        fast = np.sqrt(1.0 - self.slow_share) * autoregressive(shocks[0], self.fast)
-        slow = np.sqrt(self.slow_share) * autoregressive(shocks[1], self.slow)
-        departure = self.departure_sd * (fast + slow)
+        level = self.level_sd * make_autoregressive(noise, self.level_persistence)
+        fast = np.sqrt(1.0 - self.slow_share) * make_autoregressive(shocks[0], self.fast)
+        slow = np.sqrt(self.slow_share) * make_autoregressive(shocks[1], self.slow)
+        residual = self.residual_sd * (fast + slow)
         angle = self.angle(np.arange(float(days))[:, None] - self.peak_day)
-        return np.asarray((1.0 + self.summer * np.cos(angle)) * (level + departure))
+        return np.asarray((1.0 + self.summer * np.cos(angle)) * (level + residual))
 
 
 def ozone_network(seed: int = 0, stations: int = 28, days: int = 731) -> TableProblem:
     """Simulate daily ozone levels of a network of stations, day 1 being the 1st of January.
 
-    The level of a station is a seasonal cycle, plus a daily level that all stations share (AR(1)),
-    plus a standing difference and a seasonal one of that station, plus a departure that is
-    correlated between near stations and persists weakly from day to day; the last is what makes
-    another station best on about four days of five.
+    The level of a station is a seasonal cycle, plus a daily level that all stations have in common
+    (AR(1)), plus a constant offset and a seasonal contrast of the station, plus a residual that is
+    correlated between near stations and persists weakly from day to day. Because of the residuals, the
+    best station is not that of the day before on about four days of five.
 
     Parameters
     ----------
     seed : int
-        The seed of the weather. The stations and their lasting differences are always the same:
-        `problem.realise(seed)` is the same network in other weather.
+        Seed of the weather. The stations, their offsets and contrasts are always the same:
+        `problem.realise(seed)` is the same network with different weather.
     stations : int
         At least 2.
     days : int
@@ -160,8 +165,8 @@ def ozone_network(seed: int = 0, stations: int = 28, days: int = 731) -> TablePr
     )
 
 
-def _places(stations: int, rng: np.random.Generator) -> Array:
-    """Return places (stations, 2) in km: every third in one large city, the others over a state."""
+def _draw_places(stations: int, rng: np.random.Generator) -> Array:
+    """Return places (stations, 2) in km: every third in one city, the others all over a state."""
     state = rng.uniform([-370.0, -150.0], [150.0, 240.0], size=(stations, 2))
     city = rng.normal([95.0, -150.0], 30.0, size=(stations, 2))
     in_city = np.arange(stations) % 3 == 0
@@ -169,7 +174,7 @@ def _places(stations: int, rng: np.random.Generator) -> Array:
 
 
 def _standardise(values: Array) -> Array:
-    """Return values with mean 0 and deviation 1."""
+    """Return values shifted and scaled to mean 0 and standard deviation 1."""
     return np.asarray((values - values.mean()) / values.std())
 
 

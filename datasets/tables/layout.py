@@ -1,20 +1,18 @@
 r"""Tables of readings as instruments, agencies and spreadsheets write them.
 
 This module finds out how a file is laid out, so that every command reads the same file in the same way.
-A file becomes a `Sheet`, its cells as texts under their names; the columns of a sheet are described by a
-`Layout`; and the two become a frame of station, time and value, a row for each reading.
+A file becomes a sheet (`sheets`), its cells as texts under their names; the columns of a sheet are
+described by a `Layout`; and the two become a frame of station, time and value, a row for each reading.
 
 What a file leaves open is an error, which names the option that decides it: a field of `FileOptions`.
 """
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,39 +20,39 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tvbandits.clock import is_date_text
-from tvbandits.datasets.tables.cells import plain_numbers, remedy_of
-from tvbandits.datasets.tables.headings import as_id, latitude_and_longitude, plain
-from tvbandits.datasets.tables.other_rows import GAPS, end_lines, sum_lines, unit_lines
-from tvbandits.datasets.tables.spreadsheets import (
-    is_parquet,
-    read_csv,
-    read_parquet,
-    unpack,
-    with_points,
-)
+from tvbandits.datasets.tables.cells import remedy_of
+from tvbandits.datasets.tables.headings import as_id, latitude_and_longitude, plain, spellings
+from tvbandits.datasets.tables.other_rows import GAPS
 from tvbandits.datasets.tables.times import (
+    CLOCK,
+    EPOCHS,
     PAIRS,
     TIMES,
     are_clocks,
     date_parts,
+    is_day,
     iso_times,
     join_date_parts,
+    numbers_as_dates,
     with_colons,
 )
-from tvbandits.io import check_size
-from tvbandits.option_text import option_text
-from tvbandits.validation import choice, describe, optional, several, text, whole_number
-
-# The first bytes of workbooks: of zip archives, as Excel and LibreOffice write them, and of older Excel.
-WORKBOOKS = (b"PK\3\4", b"\xd0\xcf\x11\xe0")
+from tvbandits.option_text import format_option
+from tvbandits.validation import (
+    as_list,
+    check_choice,
+    check_optional,
+    check_text,
+    describe,
+    whole_number,
+)
 
 # Headings as `plain` writes them, the one to prefer first.
 STATIONS = (
     *("location_id", "sensor_id", "station_id", "site_id", "device_id"),
     *("station", "site", "location", "station_no", "station_nr", "station_number", "station_code"),
     *("site_no", "site_number", "site_code", "stations_id", "stationsnummer", "messstellennummer"),
-    *("messstelle", "gauge_id", "gauge_no", "gauge", "probe_id", "probe"),
-    *("sensor", "device", "mote", "moteid", "detector"),
+    *("messstelle", "gauge_id", "gauge_no", "gauge", "probe_id", "probe", "sampling_point"),
+    *("sensor", "sensor_index", "device", "mote", "moteid", "detector", "stn", "num_poste"),
     *("station_name", "site_name", "location_name"),
 )
 AQS = ("state_code", "county_code", "site_num")  # with so many digits each:
@@ -67,14 +65,9 @@ VALUES = (
 UNITS = ("unit", "units", "units_of_measure")
 NO_VALUES = {*UNITS, "status", "flag", "qualifier", "quality"}
 
+_TEMPERATURE = "T"  # no time, which is t
+_SAMPLE = 100  # rows, of which columns of dates are found out
 LINE = "line"  # the name of an index of numbers of lines
-
-_SAMPLE = 200  # lines, of which separator and names are found out
-# Marks before three digits which, beside each separator, may be decimal ones or stand between thousands:
-# only people who write decimal points separate cells by commas, and decimal commas by semicolons.
-DOUBTFUL = {";": ".", "\t": ".,"}
-SEPARATORS = {"\t": "tab", ";": "semicolon", ",": "comma", "|": "vertical bar"}
-ENCODINGS = {"utf-8-sig": "UTF-8", "cp1252": "Windows-1252", "utf-16": "UTF-16"}
 
 
 @dataclass(frozen=True)
@@ -90,7 +83,8 @@ class FileOptions:
     decimal : str, optional
         The decimal mark, "comma" or "point".
     dates : str, optional
-        What comes first in 03/02/2026, the "day" or the "month".
+        What comes first in 03/02/2026, the "day" or the "month"; or how dates are written, as "%d.%m.%y
+        %H:%M"; or "s" or "ms", for times counted since 1970 in UTC.
     time, station, value : str, optional
         The columns of them; "Date+Hour" joins several.
     parameter : str, optional
@@ -121,24 +115,31 @@ class FileOptions:
     without: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        optional(whole_number, "header", self.header, at_least=1)
-        for name, words in (("decimal", ("comma", "point")), ("dates", ("day", "month"))):
-            if getattr(self, name) is not None:
-                choice(name, getattr(self, name), words)
+        check_optional(whole_number, "header", self.header, at_least=1)
+        if self.decimal is not None:
+            check_choice("decimal", self.decimal, ("comma", "point"))
+        if self.dates is not None and "%" not in check_text("dates", self.dates):
+            check_choice("dates", self.dates, ("day", "month", *EPOCHS, "%d.%m.%y %H:%M"))
         for name in ("time", "station", "parameter", "value", "degrees"):
-            optional(text, name, getattr(self, name))
-        missing = several("missing", self.missing, "the cells of no reading, a list")
+            check_optional(check_text, name, getattr(self, name))
+        missing = as_list("missing", self.missing, "the cells of no reading, a list")
         object.__setattr__(self, "missing", tuple(str(each).strip() for each in missing))
-        without = several("without", self.without, "the names of stations, a list")
+        without = as_list("without", self.without, "the names of stations, a list")
         object.__setattr__(self, "without", tuple(map(as_id, without)))
 
 
 NO_OPTIONS = FileOptions()
 
 
-def columns_of_option(options: FileOptions, name: str) -> list[str]:
-    """Return the columns that an option such as `time` names, several in "Date+Hour"."""
-    return [each.strip() for each in (getattr(options, name) or "").split("+") if each.strip()]
+def columns_of_option(options: FileOptions, name: str, columns: Iterable[object]) -> list[str]:
+    """Return the columns that an option such as `time` names, several in "Date+Hour".
+
+    A plus may also be part of the name of one of the columns: "Date Time, GMT+01:00".
+    """
+    given = getattr(options, name) or ""
+    if given and plain(given) in map(plain, columns):
+        return [given]
+    return [each.strip() for each in given.split("+") if each.strip()]
 
 
 def options_of_sites(options: FileOptions, cells: pd.DataFrame) -> FileOptions:
@@ -156,49 +157,9 @@ def options_of_sites(options: FileOptions, cells: pd.DataFrame) -> FileOptions:
     absent: dict[str, Any] = {
         name: None
         for name in ("time", "station", "value")
-        if not {plain(each) for each in columns_of_option(options, name)} <= names
+        if not {plain(each) for each in columns_of_option(options, name, cells.columns)} <= names
     }
     return replace(options, **absent)
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """The cells of a file under their names, and where they stood.
-
-    Attributes
-    ----------
-    cells : DataFrame
-        Texts of a csv; the index `LINE` has the numbers of their lines.
-    encoding, separator, decimal : str
-        The decimal mark is empty where no number shows one.
-    header : int
-        The line of the names.
-    titles : tuple of int
-        Lines that hold no readings: titles, and the last ones such as "End".
-    units, sums : tuple of int
-        Lines of units below the names, and of means and sums at the end.
-    unit_of : mapping of str to str
-        The unit of each column in the first of these lines.
-    repeats : int
-        The number of lines that repeat the names.
-    """
-
-    cells: pd.DataFrame
-    encoding: str = ""
-    separator: str = ""
-    decimal: str = ""
-    header: int = 1
-    titles: tuple[int, ...] = ()
-    units: tuple[int, ...] = ()
-    sums: tuple[int, ...] = ()
-    unit_of: Mapping[str, str] = field(default_factory=dict)
-    repeats: int = 0
-
-    @property
-    def omissions(self) -> list[str]:
-        """The rows of units and of sums that are left out, in words."""
-        rows = {"units": len(self.units), "sums": len(self.sums)}
-        return [f"{n} row{'s' * (n > 1)} of {what}" for what, n in rows.items() if n]
 
 
 @dataclass(frozen=True)
@@ -233,248 +194,13 @@ class Layout:
                 if self.values
                 else "is in no column of numbers"
             )
-            raise ValueError(f"the value {found}: say which by {option_text('value', 'COLUMN')}")
+            raise ValueError(f"the value {found}: say which by {format_option('value', 'COLUMN')}")
         return self.values[0]
 
     @property
     def is_long(self) -> bool:
         """Whether the table has a row for each reading, and not a column for each station."""
         return bool(self.station)
-
-
-# --- from a file to its cells -----------------------------------------------------------------------
-
-
-def read_sheet(path: Path, options: FileOptions, *, may_be_empty: bool = False) -> Sheet:
-    r"""Return the cells of a csv, also a packed one, or of a Parquet file.
-
-    Parameters
-    ----------
-    path : Path
-    options : FileOptions
-    may_be_empty : bool
-        Whether a header without rows will do, as of a day without readings.
-
-    Raises
-    ------
-    ValueError, OSError
-        If it cannot be read, or has no row; see `tvbandits.io.naming`.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tvbandits.datasets.tables.layout import FileOptions, read_sheet
-    >>> size = Path("hall.csv").write_text("Hall 3\ntime;a\n;Grad C\n1;1,5\n")
-    >>> sheet = read_sheet(Path("hall.csv"), FileOptions())
-    >>> print(sheet.cells.to_dict("index"), sheet.titles, sheet.units)
-    {4: {'time': '1', 'a': '1.5'}} (1,) (3,)
-    """
-    sheet = _read_sheet(path, options)
-    if sheet.cells.empty and not may_be_empty:
-        raise ValueError("the table has a header and no rows")
-    return sheet
-
-
-def _read_sheet(path: Path, options: FileOptions) -> Sheet:
-    if is_parquet(path):
-        return Sheet(read_parquet(path), "Parquet")
-    try:
-        return _read_text(path, options, "utf-8-sig")
-    except UnicodeDecodeError:
-        return _read_text(path, options, "cp1252")
-
-
-def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
-    frame, separator, rows, encoding = _read_cells(path, encoding)
-    header = options.header or _find_header(rows)
-    if header not in frame.index:
-        raise ValueError(f"{option_text('header', header)}: there is no such line, or it is empty")
-    names = frame.loc[header].str.strip()
-    _check_names(names, header)
-    above, body = frame.loc[: header - 1], frame.loc[header + 1 :]
-    _check_one_table(body)
-    repeats = (body.apply(lambda column: column.str.strip()) == names).all(axis=1)
-    body = body[~repeats]
-    empty = _unnamed_columns(body, names, header, separator)
-    body, above, names = (body.drop(columns=empty), above.drop(columns=empty), names.drop(empty))
-    cells = body.set_axis(list(names), axis=1)
-    stations = station_columns(cells, NO_OPTIONS)
-    cells = plain_numbers(cells, {*stations, *columns_of_option(options, "station")})
-    time, is_long = _time_place(cells, options), bool(stations)
-    units = [] if is_long and time is not None else unit_lines(cells, time)
-    ends = end_lines(cells)
-    sums = sum_lines(cells.drop(index=[*units, *ends]), time)
-    unit_of = dict(zip(names, cells.loc[units[0]].str.strip(), strict=True)) if units else {}
-    # A mean such as 1.004,9 shows what the marks of its column mean.
-    cells, decimal = _with_points(cells.drop(index=[*units, *ends]), separator, options)
-    cells = cells.drop(index=sums)
-    titles = [*above.index, *ends]
-    if len(above) and str(above.iloc[-1, 0]).strip() == "" and len(set(names)) < len(names):
-        cells = _ungroup(cells, above.iloc[-1].str.strip())
-        titles.remove(above.index[-1])
-    return Sheet(
-        cells,
-        ENCODINGS[encoding],
-        separator,
-        decimal,
-        header,
-        titles=tuple(titles),
-        units=tuple(units),
-        sums=tuple(sums),
-        unit_of=unit_of,
-        repeats=int(repeats.sum()),
-    )
-
-
-def _read_cells(path: Path, encoding: str) -> tuple[pd.DataFrame, str, list[list[str]], str]:
-    """Return the cells of a csv by line, its separator, its first rows, and its encoding."""
-    with unpack(path) as stream:
-        start = stream.peek()
-        if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-            encoding = "utf-16"
-        elif start.startswith(WORKBOOKS):
-            raise ValueError(
-                "a workbook or an archive, not a text: open it, save its sheet as CSV (File, Save as, "
-                "CSV UTF-8), and give that file"
-            )
-        elif b"\0" in start[: 1 << 16]:
-            raise ValueError("a binary file of a kind that is not known: export it as csv")
-        lines = start.decode(encoding, "replace").splitlines()[:_SAMPLE]
-        separator, rows = _split(lines)
-        width = max(map(len, rows), default=1)
-        check_size("columns", width)
-        frame = read_csv(
-            stream,
-            separator=separator,
-            header=None,
-            names=range(width),
-            dtype=str,
-            na_filter=False,
-            skip_blank_lines=False,
-            encoding=encoding,
-            encoding_errors="replace" if encoding == "cp1252" else "strict",
-        )
-    lines_of_file = pd.RangeIndex(1, len(frame) + 1, name=LINE)
-    frame = frame.fillna("").set_axis(lines_of_file, axis=0)
-    return frame[(frame != "").any(axis=1)], separator, rows, encoding
-
-
-def _check_one_table(body: pd.DataFrame) -> None:
-    """Raise a `ValueError` if names of columns stand below an empty line, with rows below them."""
-    lines = body.index.to_numpy()
-    for i in np.flatnonzero(np.diff(lines) > 1) + 1:
-        cells = [str(each).strip() for each in body.iloc[i] if each.strip()]
-        if i + 1 < len(lines) and len(cells) > 1 and not re.search(r"\d", "".join(cells)):
-            raise ValueError(
-                f"a second table begins in line {lines[i]} ({', '.join(cells)}): put it into a file of "
-                "its own"
-            )
-
-
-def _check_names(names: pd.Series[str], header: int) -> None:
-    """Raise a `ValueError` if a line of names holds a date, and so is one of readings."""
-    for name in names:
-        if is_date_text(name):
-            raise ValueError(
-                f"line {header} should have the names of the columns and has {name!r}: write names "
-                f"above the readings, or say where they are by {option_text('header', 'LINE')}"
-            )
-
-
-def _unnamed_columns(
-    body: pd.DataFrame, names: pd.Series[str], header: int, separator: str
-) -> list[int]:
-    """Return the columns without a name and without a cell; a cell without a name is a `ValueError`.
-
-    The first column may have cells without a name; it is returned if these only count the rows.
-    """
-    unnamed = [column for column in names.index if names[column] == ""]
-    for column in unnamed:
-        filled = body.index[body[column].str.strip() != ""]
-        if column and len(filled):
-            raise ValueError(
-                f"line {filled[0]} has {body.at[filled[0], column]!r} in column {column + 1}, which "
-                f"has no name in line {header}: name it, or put a cell with {separator!r} in quotes"
-            )
-    empty = [column for column in unnamed if (body[column] == "").all()]
-    counts = [str(n) for n in range(len(body) + 1)]
-    numbers = body[0].str.strip().to_list()
-    has_time = not _plain([*names]).isdisjoint(TIMES)
-    is_counter = names[0] == "" and has_time and numbers in (counts[:-1], counts[1:])
-    return [0, *empty] if is_counter and 0 not in empty else empty
-
-
-def _with_points(
-    cells: pd.DataFrame, separator: str, options: FileOptions
-) -> tuple[pd.DataFrame, str]:
-    """Return cells whose numbers have decimal points, and the decimal mark that they had."""
-    decimal = options.decimal or "point"
-    if separator == "," and not options.decimal:
-        return cells, decimal
-    degrees = [each for each in latitude_and_longitude(cells.columns) if each is not None]
-    points = with_points(cells.copy(), options.decimal, DOUBTFUL.get(separator, ""), degrees)
-    changes = cells.to_numpy()[(cells != points).to_numpy()]
-    return points, "comma" if any("," in each for each in changes) else decimal
-
-
-def _split(lines: list[str]) -> tuple[str, list[list[str]]]:
-    """Return the separator with which most lines have the same number of cells, and their cells."""
-    best, rows, agreeing = ",", [[line] for line in lines], 0
-    for separator in SEPARATORS:
-        try:
-            cells = list(csv.reader(lines, delimiter=separator))
-        except csv.Error:
-            continue
-        widths = Counter(len(row) for row in cells if len(row) > 1)
-        most = max(widths.values(), default=0)
-        if most > agreeing:
-            best, rows, agreeing = separator, cells, most
-    return best, rows
-
-
-def _find_header(rows: list[list[str]]) -> int:
-    """Return the line of the names: the first with that of a time, or with a name for most columns."""
-    times = {*TIMES, *(name for pair in PAIRS for name in pair)}
-    filled = [[cell.strip() for cell in row if cell.strip()] for row in rows]
-    named = [
-        line for line, cells in enumerate(filled, 1) if len(cells) > 1 and _plain(cells) & times
-    ]
-    widths = Counter(len(cells) for cells in filled if cells)
-    usual = max(widths, key=lambda width: widths[width], default=1)
-    full = [line for line, cells in enumerate(filled, 1) if len(cells) >= max(usual - 1, 2)]
-    first = [line for line, cells in enumerate(filled, 1) if cells]
-    return (named or full or first or [1])[0]
-
-
-def _plain(names: Sequence[str]) -> set[str]:
-    return {plain(name) for name in names}
-
-
-def _time_place(cells: pd.DataFrame, options: FileOptions) -> int | None:
-    """Return the place of the column of times, by its name, or the first if it has dates; else None."""
-    names = [plain(each) for each in cells.columns]
-    for each in (*map(plain, columns_of_option(options, "time")), *map(plain, _time_names(cells))):
-        if each in names:
-            return names.index(each)
-    has_dates = bool(cells.iloc[:, 0].map(is_date_text).any()) if len(cells.columns) else False
-    return 0 if has_dates else None
-
-
-def _time_names(cells: pd.DataFrame) -> tuple[str, ...]:
-    return _Columns(cells, NO_OPTIONS).time()
-
-
-def _ungroup(cells: pd.DataFrame, stations: pd.Series[str]) -> pd.DataFrame:
-    """Return rows of station, parameter and value of a table with stations above equal names."""
-    above = stations.replace("", None).ffill().fillna("").to_numpy()
-    keys = cells.loc[:, above == ""]
-    parts = [
-        keys.assign(station=above[i], parameter=name, value=cells.iloc[:, i])
-        for i, name in enumerate(cells.columns)
-        if above[i] and plain(name) not in NO_VALUES
-    ]
-    rows: pd.DataFrame = pd.concat(parts).sort_index(kind="stable")
-    return rows
 
 
 # --- from its cells to the layout -------------------------------------------------------------------
@@ -499,20 +225,22 @@ def find_columns(cells: pd.DataFrame, options: FileOptions) -> Layout:
     """
     columns = _Columns(cells, options)
     time, station = columns.time(), columns.station()
-    if not (time and station):
+    dated = () if time or not station else dated_columns(cells, station)
+    if not (station and (time or dated or options.station)):
         return Layout(time or tuple(map(str, cells.columns[:1])))
+    time = time or (dated if len(dated) == 1 else ())
     degrees = latitude_and_longitude(cells.columns)
     places = columns.present("degrees") or tuple(each for each in degrees if each is not None)
     parameter, unit = columns.first(PARAMETERS), columns.first(UNITS)
     value = columns.by_option("value") or columns.first(VALUES)
     if not value:
-        others = {*time, *station, *places, *parameter, *unit}
+        others = {*time, *dated, *station, *places, *parameter, *unit}
         other_names = {*STATIONS, *TIMES, *NO_VALUES, *AQS}
         value = tuple(
             column
             for column in dict.fromkeys(map(str, cells.columns))
             if column not in others
-            and plain(column) not in other_names
+            and (plain(column) not in other_names or column == _TEMPERATURE)
             and has_numbers(cells[column])
         )
     places = places if len(places) == 2 else ()
@@ -524,25 +252,50 @@ def station_columns(cells: pd.DataFrame, options: FileOptions) -> tuple[str, ...
     return _Columns(cells, options).station()
 
 
+def time_columns(cells: pd.DataFrame) -> tuple[str, ...]:
+    """Return the columns of the time by their headings."""
+    return _Columns(cells, NO_OPTIONS).time()
+
+
+def dated_columns(cells: pd.DataFrame, station: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns of dates, by their cells, of a table with several rows for a station."""
+    if not cells.duplicated([*station]).any():
+        return ()
+    samples = {str(name): cells[name].iloc[:_SAMPLE].astype(str) for name in dict.fromkeys(cells)}
+    return tuple(
+        name
+        for name, sample in samples.items()
+        if name not in station and numbers_as_dates(sample).map(is_date_text).all()
+    )
+
+
 class _Columns:
     """The columns of a table by their plain names."""
 
     def __init__(self, cells: pd.DataFrame, options: FileOptions) -> None:
         self._cells, self._options = cells, options
         self._names = {plain(column): str(column) for column in reversed(cells.columns)}
+        # Their words apart, as of "sensorId".
+        self._words = {spellings(column)[1]: str(column) for column in reversed(cells.columns)}
+        # Without a unit or a zone, as of "Time (UTC)": of stations, that is part of the name.
+        self._bare = {spellings(column)[2]: str(column) for column in reversed(cells.columns)}
 
-    def first(self, choices: Sequence[str]) -> tuple[str, ...]:
+    def first(self, choices: Sequence[str], *, bare: bool = False) -> tuple[str, ...]:
         """Return the first of some names that is there."""
-        return next(((self._names[each],) for each in choices if each in self._names), ())
+        for names in (self._names, self._words, *([self._bare] if bare else [])):
+            for each in choices:
+                if each in names:
+                    return (names[each],)
+        return ()
 
     def by_option(self, option: str) -> tuple[str, ...]:
         """Return the columns that an option names, if any."""
-        columns = columns_of_option(self._options, option)
+        columns = columns_of_option(self._options, option, self._cells.columns)
         for each in columns:
             if plain(each) not in self._names:
                 listed = ", ".join(map(str, self._cells.columns))
                 raise ValueError(
-                    f"{option_text(option, each)}: there is no such column; there are: {listed}"
+                    f"{format_option(option, each)}: there is no such column; there are: {listed}"
                 )
         return tuple(self._names[plain(each)] for each in columns)
 
@@ -554,7 +307,7 @@ class _Columns:
         ValueError
             If the table has some of them, and not all.
         """
-        columns = columns_of_option(self._options, option)
+        columns = columns_of_option(self._options, option, self._cells.columns)
         is_here = any(plain(each) in self._names for each in columns)
         return self.by_option(option) if is_here else ()
 
@@ -562,9 +315,23 @@ class _Columns:
         """Return the columns of the time, of which a second one has hours."""
         pairs = [self.first([a]) + self.first([b]) for a, b in PAIRS]
         pairs = [each for each in pairs if len(each) == 2 and are_clocks(self._cells[each[1]])]
-        dated, parts = pairs[0] if pairs else self.first(TIMES), date_parts(self._cells.columns)
+        dated = pairs[0] if pairs else self.first(TIMES, bare=True)
+        dated = () if dated == (_TEMPERATURE,) else dated
+        parts = date_parts(self._cells.columns)
         # The day of a month is no time: with year and month it is.
-        return self.by_option("time") or (parts if {*dated} <= {*parts} else dated)
+        found = parts if {*dated} <= {*parts} else (*dated, *self._clock_beside(dated))
+        return self.by_option("time") or found
+
+    def _clock_beside(self, dated: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the column of times of day beside one of days, if there is one."""
+        if len(dated) != 1 or not all(map(is_day, self._cells[dated[0]].unique())):
+            return ()
+        clocks = [
+            str(name)
+            for name in dict.fromkeys(self._cells)
+            if self._cells[name].astype(str).str.fullmatch(CLOCK).all()
+        ]
+        return tuple(clocks) if len(clocks) == 1 else ()
 
     def station(self) -> tuple[str, ...]:
         """Return the columns of the station, of which the EPA has three."""
@@ -583,6 +350,11 @@ def has_numbers(column: pd.Series[Any]) -> bool:
 def times_of(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.Series[Any]:
     """Return the times of the rows, dates as texts of ISO 8601."""
     columns = [cells[column] for column in layout.time]
+    if not columns:
+        listed = " or ".join(dated_columns(cells, layout.station)) or "in any column"
+        raise ValueError(
+            f"the time may be {listed}: say which by {format_option('time', 'COLUMN')}"
+        )
     if layout.time and date_parts(layout.time) == layout.time:
         return iso_times(join_date_parts(cells[[*layout.time]]), options.dates)
     if len(columns) == 1:
@@ -616,7 +388,7 @@ def stations_used(names: Iterable[str], options: FileOptions) -> NDArray[np.bool
         if each not in stations:
             listed = ", ".join(dict.fromkeys(stations))
             raise ValueError(
-                f"{option_text('without', each)}: there is no such station; there are: {listed}"
+                f"{format_option('without', each)}: there is no such station; there are: {listed}"
             )
     return ~np.isin(np.array(stations, dtype=str), options.without)
 
@@ -632,8 +404,8 @@ def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) 
     if not layout.parameter:
         if options.parameter:
             raise ValueError(
-                f"{option_text('parameter', options.parameter)}: there is no column of parameters; "
-                f"{option_text('value', 'COLUMN')} chooses a column"
+                f"{format_option('parameter', options.parameter)}: there is no column of parameters; "
+                f"{format_option('value', 'COLUMN')} chooses a column"
             )
         return cells
     column = cells[layout.parameter].astype(str).str.strip()
@@ -642,13 +414,13 @@ def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) 
     if parameter is None:
         if column.nunique() > 1:
             raise ValueError(
-                f"there are several parameters: {listed}; choose by {option_text('parameter', 'NAME')}"
+                f"there are several parameters: {listed}; choose by {format_option('parameter', 'NAME')}"
             )
         return cells
     rows = cells[column.str.casefold() == parameter.strip().casefold()]
     if rows.empty:
         raise ValueError(
-            f"{option_text('parameter', parameter)}: there is none of this name; there are: {listed}"
+            f"{format_option('parameter', parameter)}: there is none of this name; there are: {listed}"
         )
     return rows
 
@@ -672,7 +444,7 @@ def check_units(
         listed = ", ".join(f"{count} in {unit}" for unit, count in counts.items())
         raise ValueError(
             f"the readings are in several units ({listed}): write all of them in one, or leave stations "
-            f"out by {option_text('without', 'STATION')}"
+            f"out by {format_option('without', 'STATION')}"
         )
 
 
@@ -720,15 +492,40 @@ def _check_is_station(column: pd.Series[Any], options: FileOptions) -> None:
     if len(words) and is_date_text(str(words.iloc[0])):
         raise ValueError(
             f"column {column.name} has dates, such as {describe(words.iloc[0])}: name the column of "
-            f"times by {option_text('time', 'COLUMN')}, and leave the other one out by "
-            f"{option_text('without', str(column.name))}"
+            f"times by {format_option('time', 'COLUMN')}, and leave the other one out by "
+            f"{format_option('without', str(column.name))}"
         )
     if len(words) and not words.astype(str).str.match(r"\s*[-+<>≤≥]?\s*\d").any():
         raise ValueError(
             f"column {column.name} has words alone, such as {describe(words.iloc[0])}: if each row is "
-            f"a reading of one station, name their column by {option_text('station', 'COLUMN')}, and "
-            f"otherwise leave this one out by {option_text('without', str(column.name))}"
+            f"a reading of one station, name their column by {format_option('station', 'COLUMN')}, and "
+            f"otherwise leave this one out by {format_option('without', str(column.name))}"
         )
+
+
+def check_is_wide(cells: pd.DataFrame, times: pd.Series[Any]) -> None:
+    """Raise a `ValueError` if each row seems to be a reading of the station that one column names.
+
+    That is so if times repeat, each with other values of the column, of which there are few.
+
+    Parameters
+    ----------
+    cells : DataFrame
+        Without the columns of times.
+    times : Series
+        Of its rows.
+    """
+    counts = times.value_counts()
+    if len(times) < 2 * len(counts):
+        return
+    for i, name in enumerate(cells.columns):
+        pairs = pd.DataFrame({"time": times.to_numpy(), "cell": cells.iloc[:, i].to_numpy()})
+        if pairs["cell"].nunique() <= 2 * counts.iloc[0] and not pairs.duplicated().any():
+            raise ValueError(
+                f"{counts.index[0]} comes {counts.iloc[0]} times, with another {name} each: if a row is "
+                f"a reading of one station, say {format_option('station', str(name))}, and otherwise "
+                f"leave this column out by {format_option('without', str(name))}"
+            )
 
 
 def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFrame:
@@ -768,6 +565,7 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
             )
         for i in columns:
             _check_is_station(cells.iloc[:, i], options)
+        check_is_wide(cells.iloc[:, columns], times)
         blocks = [
             pd.DataFrame(
                 {

@@ -22,29 +22,29 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tvbandits.clock import iso_date
+from tvbandits.clock import to_iso_date
 from tvbandits.datasets.tables.headings import as_id, plain
 from tvbandits.datasets.tables.layout import (
     LINE,
     NO_OPTIONS,
     FileOptions,
     Layout,
-    Sheet,
     as_values,
+    check_is_wide,
     check_units,
     find_columns,
     is_gap,
-    read_sheet,
     stations_used,
     tidy,
     times_of,
 )
 from tvbandits.datasets.tables.sentinels import check_sentinels
+from tvbandits.datasets.tables.sheets import Sheet, read_sheet
 from tvbandits.datasets.tables.spreadsheets import File
 from tvbandits.datasets.tables.times import iso_times, with_long_years
-from tvbandits.io import naming
-from tvbandits.option_text import option_text
-from tvbandits.validation import Array, describe, file_path, is_date, is_finite_number, text
+from tvbandits.io import name_file_in_errors
+from tvbandits.option_text import format_option
+from tvbandits.validation import Array, check_text, describe, file_path, is_date, is_finite_number
 
 # A table, or the path of a csv or Parquet file that holds it.
 Source = pd.DataFrame | File
@@ -53,6 +53,10 @@ Source = pd.DataFrame | File
 _FLAG = re.compile(
     "(^|_)(flags?|quality|qc|qa|qaqc|qualifier|quality_code|status|validity|grade|qualitat|"
     "qualitaet|guete|gute|qualite)(_|$)"
+)
+# The name of a zone behind a time of day, or in brackets behind its offset.
+_ZONE = re.compile(
+    r"(?<=:\d\d)\s*([A-Z]{3,5}|[A-Z][a-z]+/\w+)$|\[[^\]]+\]$|(?<=:\d\d )[A-Z]{3,5}\b"
 )
 _MOST_FLAGS = 20  # a column with more different texts has remarks
 
@@ -90,13 +94,17 @@ def read_source(source: Source, name: str = "source", options: FileOptions = NO_
             f"{name} must be a DataFrame or the path of a file, got {describe(source)}"
         )
     path = file_path(name, source)
-    with naming(path):
+    with name_file_in_errors(path):
         return read_sheet(path, options)
 
 
 def naming_source(source: Source) -> contextlib.AbstractContextManager[None]:
     """Return a context that names the file of a table in its errors."""
-    return contextlib.nullcontext() if isinstance(source, pd.DataFrame) else naming(Path(source))
+    return (
+        contextlib.nullcontext()
+        if isinstance(source, pd.DataFrame)
+        else name_file_in_errors(Path(source))
+    )
 
 
 def as_ids(values: Iterable[Any]) -> list[str]:
@@ -140,15 +148,28 @@ def as_times(column: Iterable[Any], name: str = "time", dates: str | None = None
     raise ValueError(
         f"{name} must be numbers, or dates like 2008-01-31 12:00, 01/31/2008 12:00 or "
         f"31.01.2008 12:00, got {describe(series[place])} in {_place_in(column, place)}: "
-        f"{_remedy_of_time(series[place])}{option_text('time', 'COLUMN')} names another column"
+        f"{_remedy_of_time(series[place])}, or name another column by {format_option('time', 'COLUMN')}"
     )
 
 
 def _remedy_of_time(cell: object) -> str:
-    """Return what to do about a cell that is no time, up to a semicolon."""
-    dates = with_long_years(str(cell))
-    what = f"write years with four digits, as {' or '.join(dates)}" if dates else ""
-    return f"{what or 'remove it if it is no reading'}; "
+    """Return what to do about a cell that is no time."""
+    written = str(cell).strip()
+    dates = with_long_years(written)
+    if dates:
+        what = f"write years with four digits, as {' or '.join(dates)}"
+    elif zone := _ZONE.search(written):
+        name = zone[0].strip()
+        what = (
+            f"remove {name}"
+            if name.startswith("[")
+            else f"write the offset from UTC, such as +01:00, in place of {name}"
+        )
+    else:
+        what = "remove it if it is no reading"
+    if not re.search(r"\d.*\d", written):
+        return what
+    return f"{what}, or say how times are written, as by {format_option('dates', '%d.%m.%y %H:%M')}"
 
 
 def _place_in(column: Iterable[Any], place: int) -> str:
@@ -228,6 +249,8 @@ def by_time(
         rest = [i for i, name in enumerate(table.columns) if str(name) not in layout.time]
         names, table = [names[i] for i in rest], table.iloc[:, rest]
     used = stations_used(names, options)
+    if not {*names} & {*sensors}:
+        check_is_wide(table.loc[:, used], pd.Series(index))
     names, table = [each for each, use in zip(names, used, strict=True) if use], table.loc[:, used]
     twice = {name for name, times in Counter(names).items() if times > 1} & set(sensors)
     if twice:
@@ -260,7 +283,8 @@ def averages_text(rows: pd.DataFrame) -> str:
     if hours := _hours_shown_twice(rows, twice):
         text += (
             f"; the hour of {few(hours)} comes twice, as where summer time ends: write the times with "
-            f"their offset from UTC, or name a column of times in UTC by {option_text('time', 'COLUMN')}"
+            f"their offset from UTC, or name a column of times in UTC by "
+            f"{format_option('time', 'COLUMN')}"
         )
     return text
 
@@ -349,7 +373,7 @@ def _cut(table: pd.DataFrame, name: str, time: str | float | None) -> pd.DataFra
     expected = "a date such as 2008-01-31" if dates else "a number, as times are numbers"
     if isinstance(time, str):
         try:
-            iso = iso_date(text(name, time))
+            iso = to_iso_date(check_text(name, time))
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
         # A day without a time of day is all of the day.

@@ -19,8 +19,9 @@ from collections.abc import Collection, Iterator, Mapping, Set
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from tvbandits.io import check_regular, check_size, limit_of
-from tvbandits.option_text import option_text
+from tvbandits.datasets.tables.cells import WITH_CODE
+from tvbandits.io import check_regular, check_size, get_limit
+from tvbandits.option_text import format_option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,7 +95,7 @@ def unpack(path: Path) -> Iterator[io.BufferedReader]:
     Raises
     ------
     ValueError, OSError, zipfile.BadZipFile, zlib.error, EOFError
-        If it is no regular file, or cannot be unpacked; see `naming`.
+        If it is no regular file, or cannot be unpacked; see `name_file_in_errors`.
 
     Examples
     --------
@@ -114,7 +115,9 @@ def unpack(path: Path) -> Iterator[io.BufferedReader]:
             archive = stack.enter_context(zipfile.ZipFile(path))
             inside = archive.namelist()
             if len(inside) != 1:
-                raise ValueError(f"expected one file in the zip, got {len(inside)}")
+                raise ValueError(
+                    f"expected one file in the zip, got {len(inside)}: unpack it, and give one of them"
+                )
             stream: IO[bytes] = archive.open(inside[0])
         else:
             openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -151,7 +154,7 @@ def read_csv(stream: io.BufferedReader, *, separator: str = ",", **options: Any)
     check_size("columns", heading.count(separator.encode()) + 1)
     try:
         frame: pd.DataFrame = pd.read_csv(
-            stream, sep=separator, nrows=limit_of("rows") + 1, **options
+            stream, sep=separator, nrows=get_limit("rows") + 1, **options
         )
     except pd.errors.EmptyDataError:
         raise ValueError("the file is empty") from None
@@ -263,7 +266,7 @@ def _mark_of(
         raise ValueError(
             f"{cell} in column {column} may be {_with_point(cell, 'comma')} or "
             f"{_with_point(cell, 'point')}: say which mark is the decimal one by "
-            f"{option_text('decimal', 'comma')} or {option_text('decimal', 'point')}"
+            f"{format_option('decimal', 'comma')} or {format_option('decimal', 'point')}"
         )
     (mark,) = possible
     return mark
@@ -271,7 +274,7 @@ def _mark_of(
 
 def _possible_marks(cell: object) -> list[str]:
     """Return the decimal marks with which a text is a number that has a mark, also between thousands."""
-    if not (isinstance(cell, str) and ("," in cell or "." in cell)):
+    if not (isinstance(cell, str) and ("," in cell or "." in cell)) or WITH_CODE.fullmatch(cell):
         return []
     return [name for name, form in _FORMS.items() if form.fullmatch(cell.strip())]
 

@@ -1,7 +1,7 @@
 """Rank the boards in `benchmarks/results` again: `python -m docs.making.boards`.
 
-Rows of policies that the package no longer has are dropped, and tables, pictures and texts are made
-again from the other rows. No run is played.
+It drops the rows of policies that the package no longer has, and makes tables, pictures and texts again
+from the other rows, without playing any run.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ RESULTS = ROOT / "benchmarks" / "results"
 
 
 def read_rows(path: Path) -> pd.DataFrame:
-    """Return the rows of a table whose policies exist."""
+    """Return the rows of a csv file whose policies exist in the package."""
     rows = pd.read_csv(path, keep_default_na=False, na_values=[""])
     return rows[rows["policy"].str.partition(":")[0].isin(POLICIES)]
 
 
 def rank_again(folder: Path, pictures: Path) -> None:
-    """Write a board from its summary and its pairwise differences, and its pictures elsewhere."""
+    """Write the tables of a board again into its folder, and its pictures into another one."""
     summary, differences = read_rows(folder / "summary.csv"), read_rows(folder / "paired.csv")
     summary.to_csv(folder / "summary.csv", index=False)
     differences.to_csv(folder / "paired.csv", index=False)
@@ -45,19 +45,20 @@ def rank_again(folder: Path, pictures: Path) -> None:
 
 
 def main() -> None:
-    """Rank all boards; the pictures of two of them are part of the project."""
+    """Rank all boards, and copy the pictures of the two boards that the pages show."""
     for summary in sorted(RESULTS.glob("*/summary.csv")):
         folder = summary.parent
         with tempfile.TemporaryDirectory() as name:
             pictures = Path(name)
             rank_again(folder, pictures)
-            for each in ("ranks.png", "profile.png"):
+            for picture in ("ranks.png", "profile.png"):
                 if folder.name == "quick":
-                    shutil.copyfile(pictures / each, folder / each)
+                    shutil.copyfile(pictures / picture, folder / picture)
                 elif folder.name == "paper":
-                    shutil.copyfile(pictures / each, ROOT / "docs" / f"leaderboard-{each}")
-                    dark = f"leaderboard-{each}".replace(".png", "-dark.png")
-                    shutil.copyfile(pictures / "dark" / each, ROOT / "docs" / dark)
+                    light = f"leaderboard-{picture}"
+                    dark = light.replace(".png", "-dark.png")
+                    shutil.copyfile(pictures / picture, ROOT / "docs" / light)
+                    shutil.copyfile(pictures / "dark" / picture, ROOT / "docs" / dark)
 
 
 if __name__ == "__main__":

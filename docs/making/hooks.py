@@ -1,4 +1,4 @@
-"""What mkdocs does with the pages: files of the project's root, equations, tables, and the wheel."""
+"""Hooks of mkdocs: pages from the project's root, links, equations, tables, and the wheel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
-# Files at the root that are pages of the site, too; README is there as index.md.
+# Files outside of docs/ that are pages of the site, too; `docs/index.md` stands for the README.
 PAGES = {
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
@@ -31,16 +31,16 @@ CODE = re.compile(r"(^```.*?^```$|`[^`\n]*`)", re.MULTILINE | re.DOTALL)
 DISPLAYED = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"(?<!\\)\$(?![\s$])([^$\n]+?)(?<!\s)\$(?![\d$])")
 ROW = re.compile(r"^\|.*$", re.MULTILINE)
-MADE = re.compile(r"^\*(Made by `[^*]+)\*$", re.MULTILINE)
+PROVENANCE = re.compile(r"^\*(Made by `[^*]+)\*$", re.MULTILINE)
 SOURCE = '<details class="mkdocstrings-source"'
-FETCHED = re.compile(
+REMOTE = re.compile(
     r"<(?:script|img|iframe|source)\b[^>]*\bsrc=\"?(?:https?:)?//[^\s\">]+"
     r"|<link\b(?=[^>]*\brel=\"?(?:stylesheet|preload|preconnect|icon))[^>]*\bhref=\"?(?:https?:)?//[^\s\">]+"
 )
 
 
 def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
-    """Add the pages of the root, and the wheel that `in-the-browser.md` installs."""
+    """Add the pages from outside of docs/, and the wheel that `in-the-browser.md` installs."""
     for name, page in PAGES.items():
         text = (ROOT / name).read_text(encoding="utf-8")
         files.append(File.generated(config, page, content=text))
@@ -49,52 +49,52 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
         subprocess.run([*build, str(ROOT)], check=True, capture_output=True)
         (wheel,) = Path(folder).glob("*.whl")
         files.append(File.generated(config, f"wheels/{wheel.name}", content=wheel.read_bytes()))
-    made = json.dumps({"wheel": wheel.name})
-    files.append(File.generated(config, "wheels/made.json", content=made))
+    name = json.dumps({"wheel": wheel.name})
+    files.append(File.generated(config, "wheels/made.json", content=name))
     return files
 
 
 def site_link(link: str, page: str) -> str:
-    """Where a link of a page, as it stands in the repository, leads on the site."""
+    """Return the link on the site for a link on a page of the repository."""
     bare = link.removeprefix("../").removeprefix("docs/")
     if page not in (*PAGES.values(), "index.md") and not link.startswith("../"):
         return link
     if bare.startswith("examples/"):
-        page = re.sub(r"(examples/\d.*)\.py$", r"\1.md", bare)  # those with a number have a page
+        page = re.sub(r"(examples/\d.*)\.py$", r"\1.md", bare)  # examples with a number have a page
         return "examples.md" if page == "examples/" else page
     return {**PAGES, "README.md": "index.md"}.get(bare, bare)
 
 
 def with_mathml(markdown: str) -> str:
-    r"""Every `$...$` and `$$` block outside of code as MathML, which browsers draw by themselves."""
+    r"""Replace each `$...$` and `$$` block outside of code by MathML, which browsers can draw."""
     parts = CODE.split(markdown)
-    for at in range(0, len(parts), 2):
-        text = DISPLAYED.sub(lambda found: convert(found[1], display="block"), parts[at])
-        # In a span: Markdown takes a line that begins with an equation for a block of its own.
-        parts[at] = INLINE.sub(lambda found: f"<span>{convert(found[1])}</span>", text)
+    for i in range(0, len(parts), 2):
+        text = DISPLAYED.sub(lambda match: convert(match[1], display="block"), parts[i])
+        # Without the span, Markdown would make a block of a line that begins with an equation.
+        parts[i] = INLINE.sub(lambda match: f"<span>{convert(match[1])}</span>", text)
     return "".join(parts)
 
 
-def folded(found: re.Match[str]) -> str:
-    """What made a table, in a block that opens."""
-    return f'??? made "How this was made"\n    {" ".join(found[1].split())}'
+def fold_provenance(match: re.Match[str]) -> str:
+    """Return the provenance of a table or a picture as a block that the reader can open."""
+    return f'??? made "How this was made"\n    {" ".join(match[1].split())}'
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """Turn links, equations and tables into those of the site."""
+    """Convert links, equations and tables for the site."""
     uri = page.file.src_uri
-    text = LINK.sub(lambda found: f"]({site_link(found[1], uri)}{found[2] or ''})", markdown)
+    text = LINK.sub(lambda match: f"]({site_link(match[1], uri)}{match[2] or ''})", markdown)
     text = ROW.sub(lambda row: row[0].replace(" ± ", "&nbsp;±&nbsp;"), with_mathml(text))
-    return MADE.sub(folded, text)
+    return PROVENANCE.sub(fold_provenance, text)
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Leave the source of names out of the search: it would bury what the pages say of a word."""
+    """Exclude source code from the search, since it has far more matches than the pages."""
     return html.replace(SOURCE, f"{SOURCE} data-search-exclude")
 
 
 def on_post_build(config: MkDocsConfig, **_: Any) -> None:
-    """Fail on a script, a style or a picture of another host: the site works without a network."""
+    """Fail if a page loads something from another host, since the site must work offline."""
     for path in sorted(Path(config.site_dir).rglob("*.html")):
-        if found := FETCHED.search(path.read_text(encoding="utf-8")):
-            raise PluginError(f"{path.name} fetches from another host: {found[0]}")
+        if match := REMOTE.search(path.read_text(encoding="utf-8")):
+            raise PluginError(f"{path.name} loads from another host: {match[0]}")

@@ -1,4 +1,4 @@
-"""The pictures of the concepts page, light and dark: `python docs/making/pictures.py [FOLDER]`."""
+"""Draw the pictures of the concepts page, light and dark: `python docs/making/pictures.py [FOLDER]`."""
 
 from __future__ import annotations
 
@@ -21,38 +21,42 @@ LINES = ("-", "--", ":", "-.", (0, (5, 1)))
 
 
 def hill(X: np.ndarray, t: float) -> np.ndarray:
-    """The reward of all pictures: a hill that wanders over [0, 10]."""
+    """Return the reward (n,) at points (n, 1): the height of a hill that wanders over [0, 10]."""
     return np.exp(-((X[:, 0] - 5 - 3 * np.sin(t / 15)) ** 2))
 
 
-def figure() -> Figure:
-    """One size for all."""
+def make_figure() -> Figure:
+    """Return an empty figure; all pictures have the same size."""
     return Figure(figsize=(7.5, 3.6), layout="constrained")
 
 
-def save(drawn: Figure, out: Path, name: str) -> None:
-    """Save a picture under its name, which ends in "-dark" where it has dark colours."""
+def save(figure: Figure, out: Path, name: str) -> None:
+    """Save a picture under its name, with "-dark" at the end if it has dark colours."""
     is_dark = rcParams["figure.facecolor"] != "white"
-    drawn.savefig(out / f"{name}{'-dark' if is_dark else ''}.png", dpi=120)
+    figure.savefig(out / f"{name}{'-dark' if is_dark else ''}.png", dpi=120)
 
 
-def paint() -> dict[str, Any]:
-    """The colours of a band, which lets the ground through."""
+def band_style() -> dict[str, Any]:
+    """Return the style of a band, which is transparent."""
     return {"color": rcParams["text.color"], "alpha": 0.1, "linewidth": 0}
 
 
-def width(out: Path) -> None:
-    """Mean, deviation, upper bound at two widths, and the points that they choose."""
+def draw_width(out: Path) -> None:
+    """Draw mean, deviation and upper bound at two widths, and the points that these choose."""
     domain = Candidates(PLACES[:, None])
     bandit = Bandit(Recipe(domain, RBF(1.0), 0.01), seed=0)
     rng = np.random.default_rng(3)
     X = domain.X[[30, 60, 72, 95, 140, 170]]
     bandit.tell(X, hill(X, 0.0) + 0.1 * rng.standard_normal(len(X)), 1)
     mean, deviation = bandit.predict(domain.X, 2)
-    drawn = figure()
-    axes, ink = drawn.subplots(), rcParams["text.color"]
+    figure = make_figure()
+    axes, ink = figure.subplots(), rcParams["text.color"]
     axes.fill_between(
-        PLACES, mean - 2 * deviation, mean + 2 * deviation, **paint(), label="mean ± 2 deviations"
+        PLACES,
+        mean - 2 * deviation,
+        mean + 2 * deviation,
+        **band_style(),
+        label="mean ± 2 deviations",
     )
     axes.plot(PLACES, mean, color=ink, label="mean")
     axes.plot(X[:, 0], hill(X, 0.0), "o", color=ink, markersize=4, label="played")
@@ -76,14 +80,14 @@ def width(out: Path) -> None:
             fillstyle="none" if beta > 1 else "full",
         )
     axes.set(xlabel="place x", ylabel="reward")
-    drawn.legend(loc="outside right upper", frameon=False)
-    save(drawn, out, "concept-width")
+    figure.legend(loc="outside right upper", frameon=False)
+    save(figure, out, "concept-width")
 
 
-def aging(out: Path) -> None:
-    """Effective noise variance against age, for the aging maps."""
-    ages = np.arange(60.0, -1.0, -1.0)  # one reward a step, and sixty of them
-    seen_as = Ages(ages, ages.astype(np.int64), 61)
+def draw_aging(out: Path) -> None:
+    """Draw effective noise variance against age for some aging maps."""
+    ages = np.arange(60.0, -1.0, -1.0)  # of 61 rewards, one a step
+    counted_ages = Ages(ages, ages.astype(np.int64), 61)
     maps = {
         "never forgets": Constant(),
         "linear injection, rate 0.05": Linear(0.05),
@@ -91,16 +95,16 @@ def aging(out: Path) -> None:
         "window of 45": Window(last=45),
         "reset every 45": ResetEvery(45),
     }
-    drawn = figure()
-    axes, ink = drawn.subplots(), rcParams["text.color"]
-    for (name, aged), line in zip(maps.items(), LINES, strict=True):
-        variance = aged(np.full(61, 0.1), seen_as)
-        seen = np.isfinite(variance)
-        if seen.all():
+    figure = make_figure()
+    axes, ink = figure.subplots(), rcParams["text.color"]
+    for (name, aging_map), line in zip(maps.items(), LINES, strict=True):
+        variance = aging_map(np.full(61, 0.1), counted_ages)
+        is_used = np.isfinite(variance)
+        if is_used.all():
             axes.plot(ages, variance, color=ink, linestyle=line, label=name)
-        else:  # as the first line, and infinite from here on
-            oldest = ages[seen][0]
-            axes.plot(oldest, variance[seen][0], "x", color=ink, markersize=9)
+        else:  # until this age the curve is the first line, which covers it
+            oldest = ages[is_used][0]
+            axes.plot(oldest, variance[is_used][0], "x", color=ink, markersize=9)
             axes.annotate(f"{name}:\nforgotten from here on", (oldest, 0.108), fontsize="small")
     axes.set(
         xlabel="age of an observation (steps)",
@@ -109,24 +113,24 @@ def aging(out: Path) -> None:
         ylim=(0.09, None),
         xlim=(-3, 72),
     )
-    drawn.legend(loc="outside right upper", frameon=False)
-    save(drawn, out, "concept-aging")
+    figure.legend(loc="outside right upper", frameon=False)
+    save(figure, out, "concept-aging")
 
 
 class Station:
-    """Answers about any place, and keeps what it was asked."""
+    """An expert that answers about any place, and records the questions (time, place)."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[float, float]] = []
+        self.questions: list[tuple[float, float]] = []
 
     def query(self, X: np.ndarray, t: float) -> Answers:
-        """The hill itself, with the variance of a good instrument."""
-        self.asked += [(t, float(x[0])) for x in X]
+        """Return the true height of the hill, with the variance of a good instrument."""
+        self.questions += [(t, float(x[0])) for x in X]
         return Answers(hill(X, t), 0.01)
 
 
-def questions(out: Path) -> None:
-    """Where a policy plays, and what it asks."""
+def draw_questions(out: Path) -> None:
+    """Draw where a policy plays, and what it asks about."""
     station = Station()
     bandit = policies.frugal_gp_ucb(
         Candidates(PLACES[::2, None]),
@@ -136,26 +140,25 @@ def questions(out: Path) -> None:
         seed=0,
     )
     rng = np.random.default_rng(0)
-    played = []
+    plays = []
     for t in range(1, 151):
         X = bandit.ask(t)
         bandit.tell(X, hill(X, t) + 0.1 * rng.standard_normal(len(X)), t)
-        played.append((t, float(X[0, 0])))
-    drawn = figure()
-    axes, ink = drawn.subplots(), rcParams["text.color"]
-    axes.plot(
-        *np.array(station.asked).T, "x", color="0.6", markersize=4, label="asked about (2 a step)"
-    )
-    axes.plot(*np.array(played).T, ".", color=ink, markersize=4, label="played")
+        plays.append((t, float(X[0, 0])))
+    figure = make_figure()
+    axes, ink = figure.subplots(), rcParams["text.color"]
+    label = "asked about (2 a step)"
+    axes.plot(*np.array(station.questions).T, "x", color="0.6", markersize=4, label=label)
+    axes.plot(*np.array(plays).T, ".", color=ink, markersize=4, label="played")
     times = np.arange(1, 151)
     axes.plot(times, 5 + 3 * np.sin(times / 15), "-", color=ink, linewidth=0.8, label="best place")
     axes.set(xlabel="step t", ylabel="place x")
-    drawn.legend(loc="outside right upper", frameon=False)
-    save(drawn, out, "concept-expert")
+    figure.legend(loc="outside right upper", frameon=False)
+    save(figure, out, "concept-expert")
 
 
-def dictionary(out: Path) -> None:
-    """Where the inducing points of a sparse posterior stand, and what it believes with them."""
+def draw_dictionary(out: Path) -> None:
+    """Draw a sparse posterior, and the exact one for comparison."""
     domain = Candidates(PLACES[:, None])
     rng = np.random.default_rng(1)
     X = domain.X[rng.integers(0, 120, 300)]
@@ -166,27 +169,27 @@ def dictionary(out: Path) -> None:
         bandit.tell(X, y, 1)
         bandit.ask(2)
     mean, deviation = sparse.predict(domain.X)
-    all_mean, all_deviation = exact.predict(domain.X)
+    exact_mean, exact_deviation = exact.predict(domain.X)
     points = sparse.info.posterior.dictionary_size
-    drawn = figure()
-    axes, ink = drawn.subplots(), rcParams["text.color"]
+    figure = make_figure()
+    axes, ink = figure.subplots(), rcParams["text.color"]
     axes.plot(X[:, 0], y, ".", color="0.75", markersize=3, label="300 observations")
     axes.fill_between(
-        PLACES, mean - 2 * deviation, mean + 2 * deviation, **paint(), label="± 2 deviations"
+        PLACES, mean - 2 * deviation, mean + 2 * deviation, **band_style(), label="± 2 deviations"
     )
     axes.plot(PLACES, mean, color=ink, label=f"on {points} inducing points")
-    axes.plot(PLACES, all_mean, ":", color=ink, label="on all of them")
-    axes.plot(PLACES, all_mean + 2 * all_deviation, ":", color=ink, linewidth=0.7)
+    axes.plot(PLACES, exact_mean, ":", color=ink, label="on all of them")
+    axes.plot(PLACES, exact_mean + 2 * exact_deviation, ":", color=ink, linewidth=0.7)
     axes.set(xlabel="place x", ylabel="reward")
-    drawn.legend(loc="outside right upper", frameon=False)
-    save(drawn, out, "concept-dictionary")
+    figure.legend(loc="outside right upper", frameon=False)
+    save(figure, out, "concept-dictionary")
 
 
 def main(out: Path = DOCS) -> None:
-    """Draw all."""
-    for look in ("default", DARK):
-        with style.context(look):
-            for draw in (width, aging, questions, dictionary):
+    """Draw all pictures, in light and in dark colours."""
+    for colours in ("default", DARK):
+        with style.context(colours):
+            for draw in (draw_width, draw_aging, draw_questions, draw_dictionary):
                 draw(out)
 
 

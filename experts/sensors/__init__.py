@@ -1,1 +1,1 @@
-"""Measuring stations, and a stub of them in this process."""
+"""Experts that query measuring stations, over MQTT or through a stub in this process."""

@@ -1,6 +1,6 @@
-"""An expert that is a network of measuring stations, asked through some transport.
+"""An expert that queries a network of measuring stations through a transport.
 
-The expert finds the station of every point, a `Transport` carries the questions (`StubTransport` in this
+The expert finds the station of every point, a `Transport` carries the queries (`StubTransport` in this
 process, `MQTTTransport` over a network), and the expert checks every reading that comes back. Networks
 lose, delay and garble messages: a fault of one station costs its own answer, with a note that names it,
 but never the answers of the others.
@@ -18,35 +18,36 @@ from scipy.spatial.distance import cdist
 
 from tvbandits.experts.protocol import MISTAKES, Answers, ExpertError, ExpertUnavailableError
 from tvbandits.forgetting.aging import Ages, Aging, check_effective
+from tvbandits.text import first_few
 from tvbandits.validation import (
     LARGEST_VARIANCE,
     SMALLEST_VARIANCE,
     Array,
     as_floats,
+    as_list,
     as_points,
     as_time,
     as_variances,
+    check_function,
+    check_instance,
+    check_optional,
     check_part,
     check_sizes,
     clean,
     cut,
     describe,
-    error_line,
+    describe_error,
     finite_number,
-    function,
     is_finite_number,
     noise_variance_number,
-    not_negative,
-    of_kind,
-    optional,
-    settle,
-    several,
+    nonnegative_number,
+    set_fields,
 )
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The message of a station. The expert checks it.
+    """A station's answer to a query, which the expert checks.
 
     Attributes
     ----------
@@ -55,11 +56,11 @@ class Reading:
     time : float
         The time of the measurement, in the bandit's unit.
     value : float
-        The measurement (unit of reward); NaN where there is none.
+        The measurement (unit of reward); NaN for none.
     variance : float, optional
-        Its noise variance (unit of reward squared); by default the station's.
+        Noise variance of the value (unit of reward squared); None: the station's.
     note : str
-        The reason why there is no value; ignored where there is one.
+        The reason for a missing value; ignored if there is a value.
 
     Examples
     --------
@@ -76,7 +77,7 @@ class Reading:
 
 
 def check_id(name: object) -> None:
-    """Raise a `ValueError` unless a station can have this id."""
+    """Raise a `ValueError` unless an object can be the id of a station."""
     if not (isinstance(name, str) and name):
         raise ValueError(
             f"the id of a station must be a text that is not empty, got {describe(name)}"
@@ -85,17 +86,16 @@ def check_id(name: object) -> None:
 
 @dataclass(frozen=True)
 class Station:
-    """A place where the reward is measured.
+    """A station that measures the reward at a point.
 
     Attributes
     ----------
     id : str
-        Its name, not empty.
+        The station's name, not empty.
     coordinates : tuple of d float
-        Its place, as a point of the domain; a number will do where d is 1.
+        The station's place, as a point of the domain; if d = 1, it may be a number.
     noise_variance : float
-        Noise variance of its readings (unit of reward squared); positive. It is used where a reading
-        does not state its own.
+        Noise variance of readings that do not state one (unit of reward squared); positive.
 
     Raises
     ------
@@ -122,40 +122,46 @@ class Station:
         variance = noise_variance_number(
             f"noise_variance of station {self.id!r}", self.noise_variance
         )
-        settle(self, coordinates=tuple(point[0].tolist()), noise_variance=variance)
+        set_fields(self, coordinates=tuple(point[0].tolist()), noise_variance=variance)
 
 
 @runtime_checkable
 class Transport(Protocol):
-    """A way to ask stations."""
+    """A way to query stations."""
 
     def request(self, stations: Sequence[str], t: float) -> Sequence[Reading]:
-        """Ask stations (ids, each once) for their reading at time `t`, all at once.
+        """Query stations for their readings at time `t`, all at once.
+
+        Parameters
+        ----------
+        stations : sequence of str
+            The ids of the stations, all different.
+        t : float
 
         Returns
         -------
         sequence of Reading
-            Those that came in time, in any order, of the stations that answered.
+            The readings that arrived in time, in any order.
 
         Raises
         ------
         OSError or any exception that is not in `tvbandits.experts.protocol.MISTAKES`
-            If no station can be reached now, as with `ConnectionError`.
+            If no station can be reached now, such as a `ConnectionError`.
         """
 
 
 def stations_at(
     points: ArrayLike, ids: Sequence[str] | None = None, *, noise_variance: ArrayLike
 ) -> tuple[Station, ...]:
-    """Return stations at `points`, such as those of a table of measurements.
+    """Return stations at `points`, such as the columns of a table of measurements.
 
     Parameters
     ----------
     points : array of shape (A, d)
     ids : sequence of A str, optional
-        Their names; by default, or if empty, "0", "1", ...
+        Names of the stations. None or empty: "0", "1", ...
     noise_variance : float or array of shape (A,)
-        Noise variance of their readings (unit of reward squared); positive.
+        Noise variance of the stations' readings (unit of reward squared); positive.
 
     Examples
     --------
@@ -164,7 +170,7 @@ def stations_at(
     weir
     """
     places = as_points(points, name="points")
-    names = [] if ids is None else several("ids", ids, "the names of stations")
+    names = [] if ids is None else as_list("ids", ids, "the names of stations")
     names = names or [str(row) for row in range(len(places))]
     if len(names) != len(places):
         raise ValueError(f"ids must name {len(places)} points, got {len(names)}")
@@ -174,37 +180,37 @@ def stations_at(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SensorExpert:
-    """Answers with the readings of measuring stations.
+    """An expert that answers with the readings of measuring stations.
 
-    The nearest station answers for a point. The answer is NaN, with a note, where no station is within
-    `tolerance`, or the station does not answer or its reading cannot be used.
+    The answer for a point is the reading of the nearest station. It is NaN, with a note, if no station
+    is within `tolerance`, the station does not answer, or its reading cannot be used.
 
     Parameters
     ----------
     stations : sequence of Station
-        At least one; no two of one name or at one place.
+        At least one station; all must have different names and places.
     transport : Transport
     tolerance : float
         Largest distance between a point and its station, in the unit of the domain. The variance of an
         answer is that of the reading: it does not grow with this distance.
     staleness : float
-        Largest difference between the times of reading and question. A reading may be older, or a little
-        newer where the clock of a station runs ahead.
+        Largest difference between the time of a reading and the time of the query. A reading may be
+        older, or a little newer if the clock of a station is fast.
     aging : map of `tvbandits.forgetting.aging`, optional
-        The growth of the variance of a reading with that difference; needed where `staleness` is
-        positive. It sees every such reading as the second newest of two observations, so only maps of
-        age make sense: `Linear`, `Wiener`, `Exponential`, `Constant`.
+        Growth of a reading's variance with that difference; required if `staleness` is positive. The map
+        gets each such reading as the second newest of two observations, so only maps of age make sense:
+        `Linear`, `Wiener`, `Exponential`, `Constant`.
     cost : float
-        Cost of asking one station once, whether it answers or not.
+        Cost of one query to one station, whether it answers or not.
     least_variance : float, optional
-        Floor of the variances that readings state: a smaller one is raised to it, with a note. By
-        default a thousandth of the smallest `noise_variance` of the stations: a station that claims to
-        measure so much better than the network is mistaken.
+        Smallest variance of a reading: a smaller stated one is raised to it, with a note. None: a
+        thousandth of the smallest `noise_variance` of the stations, since a station that claims to
+        measure so much better than the others is mistaken.
 
     Raises
     ------
     ValueError
-        If stations are not alike in dimension, share a name or a place, or a number is out of range.
+        If stations have different dimensions, or equal names or places, or a number is out of range.
 
     Examples
     --------
@@ -212,7 +218,8 @@ class SensorExpert:
     >>> from tvbandits.experts import SensorExpert, StubTransport, stations_at
     >>> points, levels = np.array([[0.0], [1.0]]), np.array([[3.0, 5.0], [4.0, 2.0]])
     >>> stations = stations_at(points, noise_variance=1e-4)
-    >>> transport = StubTransport(levels, [each.id for each in stations], noise_variance=1e-4)
+    >>> ids = [station.id for station in stations]
+    >>> transport = StubTransport(levels, ids, noise_variance=1e-4)
     >>> print(SensorExpert(stations, transport).query(points, 2.0).values.round(1))
     [4. 2.]
     """
@@ -228,107 +235,121 @@ class SensorExpert:
     _places: Array = field(init=False)
 
     def __post_init__(self) -> None:
-        stations = tuple(several("stations", self.stations, "a sequence of stations"))
+        stations = tuple(as_list("stations", self.stations, "a sequence of stations"))
         _check_stations(stations)
-        needs = "an object with a method request(stations, t)"
-        check_part("transport", self.transport, needs, "request")
+        requirement = "an object with a method request(stations, t)"
+        check_part("transport", self.transport, requirement, "request")
         for name in ("tolerance", "staleness", "cost"):
-            settle(self, **{name: not_negative(name, getattr(self, name))})
-        optional(function, "aging", self.aging, "a map of tvbandits.forgetting.aging")
+            set_fields(self, **{name: nonnegative_number(name, getattr(self, name))})
+        check_optional(check_function, "aging", self.aging, "a map of tvbandits.forgetting.aging")
         if self.staleness > 0 and self.aging is None:
             raise ValueError(
-                f"staleness = {self.staleness} needs aging=: how the variance of an old reading "
-                "grows (tvbandits.forgetting.aging.Constant() if it does not)"
+                f"staleness = {self.staleness} needs aging=, by which the variance of an old reading "
+                "grows (tvbandits.forgetting.aging.Constant() if it does not grow)"
             )
         floor = self.least_variance
         if floor is None:
             floor = max(min(s.noise_variance for s in stations) / 1000, SMALLEST_VARIANCE)
         least = noise_variance_number("least_variance", floor)
         places = np.array([s.coordinates for s in stations])
-        settle(self, stations=stations, _least=least, _places=places)
+        set_fields(self, stations=stations, _least=least, _places=places)
 
     def __repr__(self) -> str:
         return f"<SensorExpert: {len(self.stations)} stations through {self.transport!r}>"
 
     def query(self, X: Array, t: float) -> Answers:
-        """Ask the stations of the points `X` (q, d), each station once.
+        """Query the stations of the points `X` (q, d), each station once.
 
         Raises
         ------
         ExpertUnavailableError
-            If the transport cannot reach anybody.
+            If the transport cannot reach any station.
         """
-        points, now = as_points(X, self._places.shape[1]), as_time(t)
+        points, t = as_points(X, self._places.shape[1]), as_time(t)
         if len(points) == 0:
             return Answers.none(0)
         distances = cdist(points, self._places)
         row, distance = distances.argmin(axis=1), distances.min(axis=1)
-        near = distance <= self.tolerance
+        has_station = distance <= self.tolerance
         refusals = [
             f"no station within {self.tolerance:g} of {[float(f'{x:.6g}') for x in points[i]]}: "
             f"the nearest is {self.stations[row[i]].id!r}, {distance[i]:.3g} away"
-            for i in np.flatnonzero(~near)
+            for i in np.flatnonzero(~has_station)
         ]
-        rows = {self.stations[i].id: i for i in row[near].tolist()}
+        rows = {self.stations[i].id: i for i in row[has_station].tolist()}
         values, variance = np.full((2, len(self.stations)), np.nan)
-        readings, notes = self._read(rows, now) if rows else ({}, [])
+        readings, notes = self._read_stations(rows, t) if rows else ({}, [])
         for i, reading in readings.items():
             values[i], variance[i] = reading
         return Answers(
-            np.where(near, values[row], np.nan),
-            np.where(near, variance[row], np.nan),
+            np.where(has_station, values[row], np.nan),
+            np.where(has_station, variance[row], np.nan),
             self.cost * len(rows),
-            (*_first_notes(refusals, "points without a station"), *notes),
+            (*_limit_notes(refusals, "points without a station"), *notes),
         )
 
-    def _read(
+    def _read_stations(
         self, rows: dict[str, int], t: float
     ) -> tuple[dict[int, tuple[float, float]], list[str]]:
-        """Return value and variance of each valid reading by row of its station, and notes on others."""
-        first: dict[str, Reading] = {}
+        """Return value and variance of each valid reading, and notes on stations without one.
+
+        `rows` maps the ids of stations to their rows, which are the keys of the result.
+        """
+        readings: dict[str, Reading] = {}
         valid: dict[int, tuple[float, float]] = {}
         refusals, below_floor = [], []
-        for reading in self._request(list(rows), t):
+        for reading in self._request_readings(list(rows), t):
             name = reading.station
             if not isinstance(name, str) or name not in rows:
-                refusals.append(f"a reading of {_short(name)}, which was not asked, is left out")
-            elif name in first:
-                refusals.append(f"a second reading of {_short(name)} is left out")
+                refusals.append(
+                    f"a reading of {_shorten(name)}, which was not queried, is left out"
+                )
+            elif name in readings:
+                refusals.append(f"a second reading of {_shorten(name)} is left out")
             else:
-                first[name] = reading
-        for name, reading in first.items():
+                readings[name] = reading
+        for name, reading in readings.items():
             try:
                 variance = self._variance(reading, self.stations[rows[name]].noise_variance, t)
             except ValueError as error:
-                refusals.append(f"the reading of {_short(name)} is refused: {error}")
+                refusals.append(f"the reading of {_shorten(name)} is refused: {error}")
                 continue
             valid[rows[name]] = float(reading.value), variance
             if reading.variance is not None and reading.variance < self._least:
                 below_floor.append(name)
-        notes = _first_notes(refusals, "readings refused or left out")
+        notes = _limit_notes(refusals, "readings refused or left out")
         if below_floor:
-            notes.insert(0, f"variance raised to {self._least:.3g} for {_list_ids(below_floor)}")
-        if silent := [name for name in rows if name not in first]:
-            notes.append(f"no answer from {_list_ids(silent)}")
+            notes.insert(
+                0,
+                f"variance raised to {self._least:.3g} for {first_few([*map(_shorten, below_floor)])}",
+            )
+        if silent := [name for name in rows if name not in readings]:
+            notes.append(f"no answer from {first_few([*map(_shorten, silent)])}")
         return valid, notes
 
-    def _request(self, ids: list[str], t: float) -> list[Reading]:
-        """Return the readings of stations, unchecked."""
+    def _request_readings(self, ids: list[str], t: float) -> list[Reading]:
+        """Return the unchecked readings of stations."""
         try:
             readings = list(self.transport.request(ids, t))
         except (ExpertError, *MISTAKES):
             raise
         except Exception as error:
             raise ExpertUnavailableError(
-                f"{len(ids)} station{'s' * (len(ids) > 1)} cannot be reached: {error_line(error)}"
+                f"{len(ids)} station{'s' * (len(ids) > 1)} cannot be reached: {describe_error(error)}"
             ) from error
         for reading in readings:
             if not isinstance(reading, Reading):
-                raise TypeError(f"the transport must return Readings, got {_short(reading)}")
+                raise TypeError(f"the transport must return Readings, got {_shorten(reading)}")
         return readings
 
     def _variance(self, reading: Reading, default: float, t: float) -> float:
-        """Return the variance of a reading at time `t`; a `ValueError` says why it cannot be used."""
+        """Return the variance of a reading for a query at time `t`, after checking the reading.
+
+        Raises
+        ------
+        ValueError
+            If the reading cannot be used; the message is the reason.
+        """
         if not is_finite_number(reading.value) and isinstance(reading.note, str) and reading.note:
             raise ValueError(clean(reading.note, 80))
         check_sizes(np.array([finite_number("its value", reading.value)]), "its value")
@@ -336,8 +357,8 @@ class SensorExpert:
         if age > self.staleness:
             side = "older" if reading.time < t else "newer"
             raise ValueError(f"it is of t = {reading.time:g}, {age:.3g} {side} than t = {t:g}")
-        stated = optional(noise_variance_number, "its variance", reading.variance)
-        variance = max(default if stated is None else stated, self._least)
+        stated_variance = check_optional(noise_variance_number, "its variance", reading.variance)
+        variance = max(default if stated_variance is None else stated_variance, self._least)
         if age > 0 and self.aging is not None:
             ages = Ages(np.array([age]), np.array([1]), 2)
             variance = float(check_effective(self.aging(np.array([variance]), ages), 1)[0])
@@ -346,43 +367,37 @@ class SensorExpert:
         return variance
 
 
-def _short(value: object) -> str:
-    """Return a value for a note, of at most 80 characters."""
+def _shorten(value: object) -> str:
+    """Return a description of a value for a note, with at most 80 characters."""
     return cut(describe(value), 80)
 
 
-def _list_ids(ids: Sequence[str], most: int = 5) -> str:
-    """Return the first ids, and how many more there are."""
-    text = ", ".join(map(_short, ids[:most]))
-    return text + (f" and {len(ids) - most} more" if len(ids) > most else "")
-
-
-def _first_notes(notes: list[str], what: str, most: int = 5) -> list[str]:
+def _limit_notes(notes: list[str], what: str, most: int = 5) -> list[str]:
     """Return the first notes, and one on how many more there are."""
     more = len(notes) - most
     return notes[:most] + ([f"and {more} more {what}"] if more > 0 else [])
 
 
 def _check_stations(stations: tuple[Station, ...]) -> None:
-    """Raise a `ValueError` unless there are stations, with ids and places of their own."""
+    """Raise a `ValueError` unless there are stations, all with different ids and places."""
     if not stations:
         raise ValueError("stations must have at least one station, got none")
     names: set[str] = set()
     places: dict[tuple[float, ...], str] = {}
     for station in stations:
-        of_kind("stations", station, Station, "Stations")
-        first, place = stations[0], station.coordinates
-        if len(place) != len(first.coordinates):
+        check_instance("stations", station, Station, "Stations")
+        place, dimension = station.coordinates, len(stations[0].coordinates)
+        if len(place) != dimension:
             raise ValueError(
                 f"station {station.id!r} has {len(place)} coordinates, "
-                f"station {first.id!r} has {len(first.coordinates)}"
+                f"station {stations[0].id!r} has {dimension}"
             )
         if station.id in names:
             raise ValueError(f"two stations are called {station.id!r}")
         if place in places:
             raise ValueError(
-                f"stations {places[place]!r} and {station.id!r} stand at one place, {list(place)}: the "
-                "second would never be asked"
+                f"stations {places[place]!r} and {station.id!r} are at the same place, {list(place)}: "
+                "the second would never be queried"
             )
         names.add(station.id)
         places[place] = station.id

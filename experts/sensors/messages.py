@@ -1,6 +1,6 @@
-"""The messages between transport and stations: JSON, whose errors are sentences for people.
+"""Parsers and writers of the JSON messages between transport and stations.
 
-`docs/mqtt.md` has every field.
+`docs/mqtt.md` describes every field.
 """
 
 from __future__ import annotations
@@ -12,30 +12,36 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvbandits.experts.sensors.expert import Reading
-from tvbandits.io import no_constant
+from tvbandits.io import refuse_constant
 from tvbandits.validation import (
+    check_instance,
+    check_optional,
     describe,
     finite_number,
     is_finite_number,
     is_whole,
-    of_kind,
-    optional,
     positive_number,
     require,
 )
 
 
 def parse_question(payload: bytes | bytearray) -> tuple[int, str, float]:
-    """Return number, client and time of a question; a `ValueError` names an invalid field."""
+    """Return number, client and time of a query; raise a `ValueError` that names an invalid field."""
     content = parse_object(payload)
     client = _field(content, "client")
     valid = isinstance(client, str) and re.fullmatch(r"[A-Za-z0-9_-]{1,64}", client)
     require(valid, '"client"', "1 to 64 letters, digits, _ or -", client)
-    return request_number(content), client, finite_number('"time"', _field(content, "time"))
+    return parse_request_number(content), client, finite_number('"time"', _field(content, "time"))
 
 
 def format_answer(request: int, station: str, reading: object) -> str:
-    """Return the message of a station with its reading, or None; a `ValueError` for a bad number."""
+    """Return a station's answer as JSON, with its reading (or None).
+
+    Raises
+    ------
+    ValueError
+        If a number of the reading is not finite.
+    """
     content: dict[str, object] = {"request": request, "station": station, "value": None}
     if reading is not None:
         if not isinstance(reading, Reading):
@@ -50,18 +56,18 @@ def format_answer(request: int, station: str, reading: object) -> str:
 
 
 def parse_object(payload: bytes | bytearray, longest: int = 65536) -> dict[str, Any]:
-    """Return the object of a message of at most so many bytes; a `ValueError` if it is none."""
+    """Return the JSON object in a message; raise a `ValueError` if it is too long or contains none."""
     if len(payload) > longest:
-        raise ValueError(f"a message of {len(payload)} bytes, more than {longest}")
+        raise ValueError(f"a message must have at most {longest} bytes, got {len(payload)}")
     try:
-        content = json.loads(payload, parse_constant=no_constant)
+        content = json.loads(payload, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"malformed JSON: {error}") from error
-    of_kind("a message", content, dict, "a JSON object")
+    check_instance("a message", content, dict, "a JSON object")
     return dict(content)
 
 
-def request_number(content: Mapping[str, Any]) -> int:
+def parse_request_number(content: Mapping[str, Any]) -> int:
     """Return the number of the request that a message belongs to."""
     number = _field(content, "request")
     require(is_whole(number), '"request"', "a whole number", number)
@@ -69,19 +75,19 @@ def request_number(content: Mapping[str, Any]) -> int:
 
 
 def parse_reading(content: Mapping[str, Any], station: str) -> Reading | None:
-    """Return the reading of an answer; None if the station has none and gives no reason."""
+    """Return the reading in an answer; None if the station has no reading and gives no reason."""
     name, note = _field(content, "station"), content.get("note", "")
     require(name == station, '"station"', f"{station!r}, as in the topic", name)
-    of_kind('"note"', note, str, "a text")
+    check_instance('"note"', note, str, "a text")
     if _field(content, "value") is None:
         return Reading(station, math.nan, math.nan, note=note) if note else None
-    value, when = (finite_number(f'"{each}"', _field(content, each)) for each in ("value", "time"))
-    variance = optional(positive_number, '"variance"', content.get("variance"))
-    return Reading(station, when, value, variance, note)
+    value, time = (finite_number(f'"{key}"', _field(content, key)) for key in ("value", "time"))
+    variance = check_optional(positive_number, '"variance"', content.get("variance"))
+    return Reading(station, time, value, variance, note)
 
 
 def _field(content: Mapping[str, Any], name: str) -> Any:
-    """Return a field; a `ValueError` if it is missing."""
+    """Return a field of a message; raise a `ValueError` if it is missing."""
     if name not in content:
         raise ValueError(f'the field "{name}" is missing')
     return content[name]

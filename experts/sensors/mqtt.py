@@ -1,6 +1,7 @@
-"""Stations over MQTT: `MQTTTransport` asks them, `MQTTStation` is one of them.
+"""Stations over MQTT: `MQTTTransport` queries stations, `MQTTStation` is one of them.
 
-Needs the extra `mqtt`. Topics, under a prefix of your choice; station ids are percent-encoded in them:
+Needs the extra `mqtt`. These are the topics, under a prefix of your choice; station ids are
+percent-encoded in them:
 
 ========================  ===========  ==============================================================
 topic                     sent by      payload
@@ -10,9 +11,9 @@ prefix/STATION/say/CLIENT  station     {"request": 7, "station": "B12", "time": 
                                        "variance": 4.0, "note": ""}
 ========================  ===========  ==============================================================
 
-Payloads are JSON; a "value" of null means that there is no reading. Messages are sent with quality of
-service 1, at least once: the transport takes the first valid answer of a station to a request.
-`docs/mqtt.md` has every field.
+Payloads are JSON; a "value" of null means that there is no reading. Messages are delivered at least once
+(quality of service 1), so the transport uses the first valid answer of a station to a request.
+`docs/mqtt.md` describes every field.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ from tvbandits.experts.sensors.messages import (
     parse_object,
     parse_question,
     parse_reading,
-    request_number,
+    parse_request_number,
 )
 from tvbandits.validation import (
     as_time,
-    error_line,
-    function,
-    optional,
+    check_function,
+    check_optional,
+    describe_error,
     positive_number,
     require,
     whole_number,
@@ -59,7 +60,7 @@ except ImportError as error:
         'stations over MQTT need the package paho-mqtt: pip install "tvbandits[mqtt]"'
     ) from error
 
-# A function that makes a client of paho that is not connected; None: a plain one.
+# A function that returns a paho client that is not connected; None: a client with default options.
 ClientFactory = Callable[[], paho.Client] | None
 
 _PREFIX = r"[^+#$/\0]([^+#\0]*[^+#/\0])?"
@@ -67,40 +68,40 @@ _PREFIX = r"[^+#$/\0]([^+#\0]*[^+#/\0])?"
 _log = logging.getLogger(__name__)
 
 
-def _send_at_once(_client: object, _data: object, connection: Any) -> None:
-    """Switch off the delay of small messages: questions and answers would wait for one another."""
-    with contextlib.suppress(OSError, AttributeError):  # not a TCP connection
+def _disable_delay(_client: object, _data: object, connection: Any) -> None:
+    """Switch off the delay of small TCP packets, by which queries and answers would arrive late."""
+    with contextlib.suppress(OSError, AttributeError):  # the connection may not be TCP
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 class BrokerConnection(ABC):
-    """A connection to a broker with one subscription, which paho makes again when it is lost.
+    """A connection to a broker with one subscription, which paho renews after it was lost.
 
-    Its callbacks run in the thread of the client, which an exception would end: they do not raise.
-    Exceptions of `_receive` are logged; `_on_loss` may not raise any. `_condition` guards the state, and
-    is notified of changes.
+    The callbacks run in the thread of the client, which an exception would end, so they do not raise:
+    exceptions of `_receive` are logged, and `_on_loss` must not raise any. `_condition` guards the
+    state, and is notified of its changes.
     """
 
     def __init__(self, host: str, port: int, prefix: str, client: ClientFactory) -> None:
         require(isinstance(host, str) and host, "host", "a name or an address", host)
         whole_number("port", port, at_most=65535)
         valid = isinstance(prefix, str) and re.fullmatch(_PREFIX, prefix)
-        needs = "a topic without + and #, and must not begin or end with /"
-        require(valid, "prefix", needs, prefix)
-        optional(function, "client", client, "a function that makes a client of paho")
+        requirement = "a topic without + and #, and must not begin or end with /"
+        require(valid, "prefix", requirement, prefix)
+        check_optional(check_function, "client", client, "a function that returns a paho client")
         self._host, self._port, self._prefix, self._make_client = host, port, prefix, client
         self._broker = f"the broker {host}:{port}/{prefix}"
         self._condition = threading.Condition()
         self._client: paho.Client | None = None
-        self._topic = ""  # of the subscription
+        self._topic = ""  # the topic of the subscription
         self._ready = self._closed = False  # ready: connected and subscribed
-        self._refusal = ""  # the broker's reason to refuse the connection; empty if there is none
+        self._refusal = ""  # the broker's reason for refusing the connection, if it does
 
     def __exit__(self, *error: object) -> None:
         self.close()
 
     def topic(self, station: str, *levels: str) -> str:
-        """Return a topic of a station, whose id may hold any character."""
+        """Return a topic of a station, whose id may contain any characters."""
         check_id(station)
         return "/".join((self._prefix, quote(station, safe=""), *levels))
 
@@ -109,7 +110,7 @@ class BrokerConnection(ABC):
         return unquote(topic.removeprefix(f"{self._prefix}/").partition("/")[0])
 
     def close(self) -> None:
-        """End the connection for good."""
+        """Close the connection; it cannot be opened again."""
         with self._condition:
             self._closed = True
             client, self._client = self._client, None
@@ -117,31 +118,34 @@ class BrokerConnection(ABC):
             return
         client.disconnect()
         client.loop_stop()
-        # Without a reference to the client from here, it closes its last sockets.
+        # The client closes its last sockets only if it has no references to this connection.
         client.on_connect = client.on_subscribe = client.on_disconnect = client.on_message = None
 
     @abstractmethod
     def _receive(self, topic: str, payload: bytes | bytearray) -> None:
         """Process a message."""
 
-    def _on_loss(self) -> None:  # noqa: B027 - a subclass may do without
-        """Note that the connection is lost; called under the lock."""
+    def _on_loss(self) -> None:  # noqa: B027 - a subclass need not override it
+        """React to the loss of the connection; the caller has acquired `_condition`."""
 
     def _new_client(self) -> paho.Client:
-        """Return a client that is not connected; a `ValueError` if the user's function makes none."""
+        """Return a new, unconnected client; raise a `ValueError` if the user's function returns none."""
         if self._make_client is None:
-            plain = paho.Client(CallbackAPIVersion.VERSION2)
-            plain.reconnect_delay_set(1, 10)
-            return plain
+            default = paho.Client(CallbackAPIVersion.VERSION2)
+            default.reconnect_delay_set(1, 10)
+            return default
         client: object = self._make_client()
         if not isinstance(client, paho.Client):
-            raise ValueError(f"client must make a client of paho, it made {client!r}")
+            raise ValueError(f"client must return a paho client, it returned {client!r}")
         if client.callback_api_version is not CallbackAPIVersion.VERSION2:
-            raise ValueError("the client must be made with paho's CallbackAPIVersion.VERSION2")
+            raise ValueError(
+                "client must return a paho client with CallbackAPIVersion.VERSION2, it returned one "
+                f"with {client.callback_api_version}"
+            )
         return client
 
     def _connect(self, topic: str) -> None:
-        """Connect, now or later, and stay connected, with a subscription to `topic`."""
+        """Start to connect and to subscribe to `topic`, and reconnect when the connection is lost."""
         with self._condition:
             if self._closed:
                 raise ValueError(f"{self!r} is closed")
@@ -154,12 +158,12 @@ class BrokerConnection(ABC):
             client.on_disconnect = self._on_disconnect
             client.on_message = self._on_message
             if client.on_socket_open is None:
-                client.on_socket_open = _send_at_once
+                client.on_socket_open = _disable_delay
             client.connect_async(self._host, self._port)
             client.loop_start()
 
     def _publish(self, topic: str, payload: str) -> None:
-        """Send a message at least once, or log that it cannot be sent: then no answer will come."""
+        """Send a message at least once, or log a warning if it cannot be sent."""
         client = self._client
         if client is None:  # closed by another thread
             return
@@ -168,10 +172,10 @@ class BrokerConnection(ABC):
             _log.warning("cannot send to %s: %s", topic, paho.error_string(result.rc))
 
     def _on_message(self, _client: object, _data: object, message: Any) -> None:
-        """Process a message, or log why it cannot be: the thread of the client goes on."""
+        """Process a message, or log the error, so that the thread of the client continues."""
         try:
             self._receive(message.topic, message.payload)
-        except Exception as error:  # a topic that is no text, for one
+        except Exception as error:  # such as a topic that is not valid text
             _log.warning("a message is dropped: %s: %s", type(error).__name__, error)
 
     def _on_connect(
@@ -185,20 +189,20 @@ class BrokerConnection(ABC):
     def _on_subscribe(
         self, _client: object, _data: object, _mid: int, codes: Any, _more: object
     ) -> None:
-        failed = any(code.is_failure for code in codes)
-        reason = f"subscribing to {self._topic} is not allowed" if failed else ""
-        self._update(ready=not failed, refusal=reason)
+        is_refused = any(code.is_failure for code in codes)
+        reason = f"subscribing to {self._topic} is not allowed" if is_refused else ""
+        self._update(ready=not is_refused, refusal=reason)
 
     def _on_disconnect(self, *_: object) -> None:
-        self._update(lost=True)
+        self._update(is_lost=True)
 
-    def _update(self, *, ready: bool = False, refusal: str = "", lost: bool = False) -> None:
-        """Set the state of the connection, and tell the threads that wait for it."""
+    def _update(self, *, ready: bool = False, refusal: str = "", is_lost: bool = False) -> None:
+        """Set the state of the connection, and notify the threads that wait for it."""
         if refusal:
             _log.warning("the broker refuses the connection: %s", refusal)
         with self._condition:
             self._ready = ready
-            if lost:
+            if is_lost:
                 self._on_loss()
             else:
                 self._refusal = refusal
@@ -206,10 +210,10 @@ class BrokerConnection(ABC):
 
 
 class MQTTTransport(BrokerConnection):
-    """Asks stations over an MQTT broker; a `tvbandits.experts.Transport`.
+    """A transport (`tvbandits.experts.Transport`) that queries stations over an MQTT broker.
 
-    It connects when it is first used, and again by itself after the broker was away. It may be used by
-    several threads, and be pickled: the connection is then made anew.
+    It connects when it is first used, and reconnects after the broker was down. Several threads may use
+    it. It can be pickled; a copy makes its own connection.
 
     Parameters
     ----------
@@ -220,9 +224,9 @@ class MQTTTransport(BrokerConnection):
     time_out : float
         Seconds that a request waits for the connection and for answers.
     client : callable, optional
-        A function without arguments that makes a client of paho with options of your own, such as
-        `username_pw_set` and `tls_set`: by `CallbackAPIVersion.VERSION2`, and not connected. Its
-        callbacks are replaced.
+        A function without arguments that returns a paho client with your own options, such as
+        `username_pw_set` and `tls_set`. The client must have `CallbackAPIVersion.VERSION2` and must not
+        be connected; its callbacks are replaced.
 
     Raises
     ------
@@ -249,14 +253,14 @@ class MQTTTransport(BrokerConnection):
         return f"<MQTTTransport: {self._broker}, {self._time_out:g} s>"
 
     def __reduce__(self) -> tuple[object, ...]:
-        more: Any = {"time_out": self._time_out, "client": self._make_client}
-        return partial(MQTTTransport, self._host, self._port, prefix=self._prefix, **more), ()
+        options: Any = {"time_out": self._time_out, "client": self._make_client}
+        return partial(MQTTTransport, self._host, self._port, prefix=self._prefix, **options), ()
 
     def __enter__(self) -> Self:
         return self
 
     def request(self, stations: Sequence[str], t: float) -> list[Reading]:
-        """Ask stations, and return their readings once all have answered or the time is over.
+        """Query stations, and return their readings when all have answered or the time is over.
 
         Raises
         ------
@@ -281,9 +285,9 @@ class MQTTTransport(BrokerConnection):
                 self._publish(topic, json.dumps(question))
             with self._condition:
                 self._condition.wait_for(
-                    lambda: request.lost or request.complete, deadline - time.monotonic()
+                    lambda: request.is_lost or request.is_complete, deadline - time.monotonic()
                 )
-                if request.lost and not request.complete:
+                if request.is_lost and not request.is_complete:
                     raise ConnectionError(f"lost the connection to {self._broker}")
                 return request.readings()
         finally:
@@ -292,18 +296,19 @@ class MQTTTransport(BrokerConnection):
 
     def _on_loss(self) -> None:
         for request in self._requests.values():
-            request.lost = True
+            request.is_lost = True
 
     def _receive(self, topic: str, payload: bytes | bytearray) -> None:
-        """Add an answer to its request; one that is late, or was not asked for, is dropped."""
+        """Add an answer to its request; ignore a late answer, and one without a request."""
         station = self.station_of(topic)
         with self._condition:
             try:
                 content = parse_object(payload)
-                request = self._requests.get(request_number(content))
+                request = self._requests.get(parse_request_number(content))
             except ValueError as error:
-                for each in self._requests.values():  # it may belong to any of them
-                    each.refuse(station, str(error))
+                # Without a valid number, the answer may belong to any of the requests.
+                for request in self._requests.values():
+                    request.refuse(station, str(error))
             else:
                 if request is not None:
                     request.add(station, content)
@@ -312,21 +317,21 @@ class MQTTTransport(BrokerConnection):
 
 @dataclass
 class _Request:
-    """The answers to one request; guarded by the connection."""
+    """A request and its answers so far, guarded by the `_condition` of the connection."""
 
     stations: tuple[str, ...]
     time: float
-    lost: bool = False
+    is_lost: bool = False
     answers: dict[str, Reading | None] = field(default_factory=dict)
     valid: set[str] = field(default_factory=set)
 
     @property
-    def complete(self) -> bool:
-        """Whether every station has answered."""
+    def is_complete(self) -> bool:
+        """Return whether every station has answered."""
         return len(self.answers) == len(self.stations)
 
     def add(self, station: str, content: dict[str, Any]) -> None:
-        """Add the first valid answer of a station: a reading, or that there is none."""
+        """Add the first valid answer of a station, which may be that it has no reading."""
         if station in self.stations and station not in self.valid:
             try:
                 self.answers[station] = parse_reading(content, station)
@@ -335,12 +340,12 @@ class _Request:
                 self.refuse(station, str(error))
 
     def refuse(self, station: str, reason: str) -> None:
-        """Wait no longer for a station with an invalid answer; a valid one still counts if it comes."""
+        """Record an invalid answer of a station, which a later valid answer may replace."""
         if station in self.stations and station not in self.valid:
             self.answers[station] = Reading(station, self.time, math.nan, note=reason)
 
     def readings(self) -> list[Reading]:
-        """Return readings in the order of the stations; an invalid answer is a note."""
+        """Return the readings in the order of the stations; for an invalid answer, one with a note."""
         answers = (self.answers.get(name) for name in self.stations)
         return [reading for reading in answers if reading is not None]
 
@@ -348,18 +353,18 @@ class _Request:
 class MQTTStation(BrokerConnection):
     """A station that answers over MQTT, for the program of a measuring device.
 
-    It connects on entering it as a context, and again by itself after the broker was away. A whole
-    program: `MQTTStation("B12", read, host="broker").run()`.
+    As a context manager, it connects on entry; it reconnects after the broker was down. This is a
+    complete program: `MQTTStation("B12", read, host="broker").run()`.
 
     Parameters
     ----------
     station_id : str
     read : callable
-        `read(t)` returns the `Reading` for time `t`, or None if there is none. It is called in the
-        thread of the connection, again for a question that the broker brings twice. If it raises, the
-        station answers that it has no reading, with the reason.
+        `read(t)` returns the `Reading` for time `t`, or None for no reading. It is called in the thread
+        of the connection, and twice if the broker delivers a query twice. If it raises an exception, the
+        station answers that it has no reading, with the exception as the reason.
     host, port, prefix, client
-        As of `MQTTTransport`.
+        The parameters of `MQTTTransport`.
     """
 
     def __init__(
@@ -372,7 +377,7 @@ class MQTTStation(BrokerConnection):
         prefix: str = "tvbandits",
         client: ClientFactory = None,
     ) -> None:
-        function("read", read, "a function of t")
+        check_function("read", read, "a function of t")
         super().__init__(host, port, prefix, client)
         self._id, self._read = station_id, read
         self._questions = self.topic(station_id, "ask")
@@ -393,7 +398,7 @@ class MQTTStation(BrokerConnection):
             self._end.wait()
 
     def close(self) -> None:
-        """End the connection for good."""
+        """Close the connection, and let `run` return."""
         self._end.set()
         super().close()
 
@@ -401,13 +406,13 @@ class MQTTStation(BrokerConnection):
         try:
             request, client, t = parse_question(payload)
         except ValueError as error:
-            _log.warning("station %r received an invalid question: %s", self._id, error)
+            _log.warning("station %r received an invalid query: %s", self._id, error)
             return
         try:
             message = format_answer(request, self._id, self._read(t))
-        except Exception as error:  # of the device's own program: the answer names it
+        except Exception as error:  # an exception of the user's `read` becomes the reason
             _log.warning("station %r has no reading for t = %g", self._id, t, exc_info=True)
             message = format_answer(
-                request, self._id, Reading(self._id, t, math.nan, note=error_line(error))
+                request, self._id, Reading(self._id, t, math.nan, note=describe_error(error))
             )
         self._publish(self.topic(self._id, "say", client), message)

@@ -1,8 +1,8 @@
-"""Stations without a network: a table of true levels, replayed with noise and with chosen faults.
+"""A stub of stations without a network, which replays a table with noise and simulated faults.
 
-All random numbers have a key: (seed, station, time) for the noise of a measurement, and (seed, station,
-time of the question, fault) for the loss of an answer. So the same question has the same answer, in
-whatever order and process it is asked, and runs under faults can be compared.
+All random numbers depend only on a key: (seed, station, time) for the noise of a measurement, and (seed,
+station, time of the query, fault) for the loss of an answer. So equal queries have equal answers, in any
+order and process, and runs with faults can be compared.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from tvbandits.experts.sensors.expert import Reading
 from tvbandits.validation import (
     Array,
     as_floats,
+    as_list,
     as_time,
     as_variances,
+    check_instance,
     finite_number,
     is_finite_number,
-    of_kind,
     positive_number,
     require,
-    settle,
-    several,
+    set_fields,
     whole_number,
 )
 
-# Streams of random numbers; the place of a fault among the faults is added to the second.
+# Streams of random numbers; the index of a fault is added to the second.
 _NOISE, _LOSS = 0x5E0000, 0x5E1000
 
 
@@ -43,22 +43,22 @@ class Faults:
     Attributes
     ----------
     loss : float
-        Probability that an answer is lost, or comes too late.
+        Probability that an answer is lost, or arrives too late.
     drift : float
-        A bias that grows by so much per unit of time (of the bandit), from the first time of the table.
+        Growth of a bias per unit of time (of the bandit), from the first time of the table on.
     bias : float
-        Added to every value (unit of reward).
+        Number that is added to every value (unit of reward).
     stuck_from : float, optional
-        From this time on a station repeats its measurement of then, as if it were new, or its first one
-        if it had none.
+        From this time on, a station repeats its measurement at this time as if it were new; if it had
+        none yet, its first one.
     variance_factor : float
-        The variance that is reported is the true one times this; the noise stays. 0.1: noise is
-        understated ten times.
+        Stated variance / true variance of a reading. With 0.1, stations understate their noise variance
+        ten times.
     down : pair of float, optional
-        (from, until): no station answers at times from <= t < until. A request then raises
-        `ConnectionError`, unless `stations` says that only some are down.
+        (from, until): the stations do not answer at times from <= t < until. If all are down, a request
+        raises `ConnectionError`.
     stations : collection of str, optional
-        The ids that this applies to; None: all.
+        The ids of the stations with these faults; None: all.
 
     Raises
     ------
@@ -88,35 +88,35 @@ class Faults:
         if self.stuck_from is not None:
             as_time(self.stuck_from, "stuck_from")
         if self.down is not None:
-            pair = several("down", self.down, "a pair of times (from, until)")
+            pair = as_list("down", self.down, "a pair of times (from, until)")
             valid = len(pair) == 2 and all(map(is_finite_number, pair)) and pair[0] < pair[1]
             require(valid, "down", "a pair of times (from, until), from < until", self.down)
-            settle(self, down=tuple(map(float, pair)))
+            set_fields(self, down=tuple(map(float, pair)))
         if self.stations is not None:
             ids = sorted(self.stations) if isinstance(self.stations, Set) else self.stations
-            settle(self, stations=tuple(several("stations", ids, "a collection of ids")))
+            set_fields(self, stations=tuple(as_list("stations", ids, "a collection of ids")))
 
     def applies_to(self, station: str) -> bool:
-        """Return whether the faults are those of a station."""
+        """Return whether a station has these faults."""
         return self.stations is None or station in self.stations
 
     def is_down(self, t: float) -> bool:
-        """Return whether no station answers at time `t`."""
+        """Return whether the stations with these faults are down at time `t`."""
         return self.down is not None and self.down[0] <= t < self.down[1]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StubTransport:
-    """Stations in this process, which replay a table; a `tvbandits.experts.Transport`.
+    """A transport (`tvbandits.experts.Transport`) whose stations replay a table in this process.
 
-    The rows are of the times 1, 2, ..., T, as in `TableProblem`. A station asked at time `t` answers
-    with the measurement of the latest time of the table that is not after `t`, and with that time:
-    between two times, or after the last, its reading is old. Before the first time it does not answer.
+    The rows are of the times 1, 2, ..., T, as in `TableProblem`. The reading for time `t` is that of the
+    latest time of the table that is not after `t`, and states that time: between two times, and after
+    the last, it is old. Before the first time stations do not answer.
 
     Parameters
     ----------
     values : array of shape (T, A)
-        True levels, one row for each time (unit of reward); NaN where a station did not measure.
+        Noise-free levels, one row for each time (unit of reward); NaN for no measurement.
     ids : sequence of A str
         The stations of the columns.
     noise_variance : float or array of shape (A,)
@@ -124,14 +124,14 @@ class StubTransport:
     seed : int
         Seed of the noise and of the faults.
     faults : Faults or sequence of Faults
-        They act one by one, each with random numbers of its own: biases add up, variance factors
-        multiply, an answer comes if none stops it, and a station is stuck from the earliest time. A
-        stuck station keeps its noise, bias and drift of that time too.
+        Faults with independent random numbers. Their biases add up, their variance factors multiply, an
+        answer arrives if no fault stops it, and a station is stuck from the earliest time on. A stuck
+        station also repeats its noise, bias and drift at that time.
 
     Raises
     ------
     ValueError
-        If shapes disagree, a name comes twice, or a fault names a station that is not there.
+        If shapes disagree, two names are equal, or a fault names a station that the table lacks.
 
     Examples
     --------
@@ -157,25 +157,25 @@ class StubTransport:
         if values.ndim != 2 or values.size == 0:
             raise ValueError(f"values must have shape (T, A), T and A >= 1, got {values.shape}")
         if np.isinf(values).any():
-            raise ValueError("values must be finite, or NaN where nothing was measured; got inf")
+            raise ValueError("values must be finite, or NaN for no measurement; got inf")
         A = values.shape[1]
-        ids = several("ids", self.ids, f"the names of {A} stations")
+        ids = as_list("ids", self.ids, f"the names of {A} stations")
         for name in ids:
-            of_kind("each of ids", name, str, "a text")
-        needs = f"{A} names of stations that differ, one for each column of values"
-        require(len(ids) == len(set(ids)) == A, "ids", needs, ids)
-        needs = "Faults(...), or a sequence of them"
+            check_instance("each of ids", name, str, "a text")
+        requirement = f"{A} different names of stations, one for each column of values"
+        require(len(ids) == len(set(ids)) == A, "ids", requirement, ids)
+        requirement = "Faults(...), or a sequence of them"
         faults = self.faults
-        faults = [faults] if isinstance(faults, Faults) else several("faults", faults, needs)
+        faults = [faults] if isinstance(faults, Faults) else as_list("faults", faults, requirement)
         for fault in faults:
-            of_kind("faults", fault, Faults, needs)
+            check_instance("faults", fault, Faults, requirement)
             for name in fault.stations or ():
                 require(_is_one_of(ids, name), "stations of a fault", "in the table", name)
         variance = as_variances(self.noise_variance, A, "noise_variance")
         for array in (values, variance):
             array.setflags(write=False)
-        settle(self, values=values, ids=tuple(ids), _variance=variance, _faults=tuple(faults))
-        settle(self, seed=whole_number("seed", self.seed, at_least=0))
+        set_fields(self, values=values, ids=tuple(ids), _variance=variance, _faults=tuple(faults))
+        set_fields(self, seed=whole_number("seed", self.seed, at_least=0))
 
     def __repr__(self) -> str:
         T, A = self.values.shape
@@ -183,7 +183,7 @@ class StubTransport:
         return f"<StubTransport: {A} stations x {T} times, seed {self.seed}{faults}>"
 
     def request(self, stations: Sequence[str], t: float) -> list[Reading]:
-        """Return the readings of those stations that answer at time `t`.
+        """Return the readings of the stations that answer at time `t`.
 
         Raises
         ------
@@ -192,28 +192,28 @@ class StubTransport:
         ValueError
             If the table has no such station.
         """
-        when, ids = as_time(t), several("stations", stations, "a sequence of ids")
-        unknown = [each for each in ids if each not in self.ids]
+        t, ids = as_time(t), as_list("stations", stations, "a sequence of ids")
+        unknown = [name for name in ids if name not in self.ids]
         require(not unknown, "stations", "ids of the table", unknown)
         for fault in self._faults:
-            if fault.stations is None and fault.is_down(when):
-                raise ConnectionError(f"all stations are down at t = {when:g}")
-        readings = (self.read(station, when) for station in ids)
+            if fault.stations is None and fault.is_down(t):
+                raise ConnectionError(f"all stations are down at t = {t:g}")
+        readings = (self.read(station, t) for station in ids)
         return [reading for reading in readings if reading is not None]
 
     def read(self, station: str, t: float) -> Reading | None:
-        """Return the reading of one station at time `t`; None where it does not answer."""
-        when = as_time(t)
+        """Return the reading of one station at time `t`, or None if it does not answer."""
+        t = as_time(t)
         require(_is_one_of(self.ids, station), "station", "one of the table", station)
-        column, latest = self.ids.index(station), self._row(when)
+        column, latest = self.ids.index(station), self._latest_row(t)
         offset, variance, row = 0.0, float(self._variance[column]), max(latest, 0)
-        for place, fault in enumerate(self._faults):
+        for index, fault in enumerate(self._faults):
             if not fault.applies_to(station):
                 continue
-            if fault.is_down(when) or self._is_lost(fault, place, column, when):
+            if fault.is_down(t) or self._is_lost(fault, index, column, t):
                 return None
             if fault.stuck_from is not None:
-                row = min(row, max(self._row(fault.stuck_from), 0))
+                row = min(row, max(self._latest_row(fault.stuck_from), 0))
         noise = keyed_normal(self.seed, _NOISE, np.array([[column, row + 1.0]]), 0.0)[0]
         noise *= math.sqrt(variance)
         for fault in self._faults:
@@ -225,18 +225,18 @@ class StubTransport:
             return None
         return Reading(station, latest + 1.0, value, variance)
 
-    def _row(self, t: float) -> int:
-        """Return the latest row that is not after time `t`; negative where there is none."""
+    def _latest_row(self, t: float) -> int:
+        """Return the row of the latest time that is not after `t`; -1 or less if there is none."""
         return math.floor(min(t, len(self.values))) - 1
 
-    def _is_lost(self, fault: Faults, place: int, column: int, t: float) -> bool:
-        """Return whether an answer does not come in time."""
+    def _is_lost(self, fault: Faults, index: int, column: int, t: float) -> bool:
+        """Return whether an answer does not arrive in time, because of the fault with this index."""
         if fault.loss == 0:
             return False
-        draw = keyed_normal(self.seed, _LOSS + place, np.array([[float(column)]]), t)[0]
+        draw = keyed_normal(self.seed, _LOSS + index, np.array([[float(column)]]), t)[0]
         return bool(draw <= ndtri(fault.loss))  # with probability `loss`
 
 
 def _is_one_of(ids: Sequence[str], name: object) -> bool:
-    """Return whether this is the name of a station; a missing value of pandas equals nothing."""
+    """Return whether an object is the name of a station; a missing value of pandas is not."""
     return isinstance(name, str) and name in ids

@@ -22,7 +22,7 @@ import tvbandits
 from tests.attack.dense import by_all, by_dictionary
 from tests.attack.parts import Options, example, parts, space_kernels, time_kernels, wrappers
 from tests.attack.report import HALF_DONE, WRONG, Count, Found, Trial, in_the_loop, one_of
-from tests.helpers.players import deciding
+from tests.helpers.players import decision_deviation
 from tvbandits import Answers, Bandit, Box, Candidates, Every, NystromFilter, Recipe
 from tvbandits.acquisition.batches import Batching, LocalRatio, One
 from tvbandits.acquisition.rules import ThompsonSampling, UpperConfidenceBound
@@ -31,8 +31,8 @@ from tvbandits.forgetting.aging import LogThreshold, has_rate
 from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.additive import anchors_of, space_kernels as space_kernels_of, structured_kernel
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime, space_time
-from tvbandits.gp.sparse import markov
-from tvbandits.queries.plans import Asking
+from tvbandits.gp.sparse import markov_term
+from tvbandits.queries.plans import QueryConfig
 from tvbandits.validation import Array
 
 STEPS = 12
@@ -183,15 +183,15 @@ def nothing(_: float) -> None:
     """Wait for no time at all."""
 
 
-def asking_of(truth: Any, noise: float, rng: np.random.Generator) -> Asking | None:
+def asking_of(truth: Any, noise: float, rng: np.random.Generator) -> QueryConfig | None:
     """An expert, a plan and what becomes of the answers; or nobody."""
     if rng.random() < 0.45:
         return None
     expert = Sometimes(truth, noise, int(rng.integers(2**31)))
-    return Asking(
+    return QueryConfig(
         example(one_of([*parts("plan").values()], rng), PLANS, rng, more=0.5),
         wrapped(expert, rng) if rng.random() < 0.5 else expert,
-        about=str(rng.choice(["played", "domain"])),  # type: ignore[arg-type]
+        pool=str(rng.choice(["played", "domain"])),  # type: ignore[arg-type]
         reuse_answers=bool(rng.random() < 0.5),
         most_answers=int(rng.choice([3, 50])) if rng.random() < 0.3 else None,
         pool_size=int(rng.choice([2, 10])) if rng.random() < 0.3 else None,
@@ -229,7 +229,7 @@ def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
     if "anchors" in inspect.signature(type(posterior)).parameters:
         kernel = structured_kernel(space_kernels_of(domain)[0])
         kind, mean, learn = "structured", "online", Every(5) if rng.random() < 0.6 else None
-    elif isinstance(posterior, NystromFilter) and markov(kernel) is None:
+    elif isinstance(posterior, NystromFilter) and markov_term(kernel) is None:
         space = ConstantKernel(amplitude) * RBF(side * float(10.0 ** rng.uniform(-1.5, 1)))
         kernel, kind = OnSpace(space) * OnTime(Matern(20.0, nu=0.5)), "in time"
     elif rng.random() < 0.15:
@@ -252,7 +252,7 @@ def recipe_of(seed: int) -> tuple[Recipe, Any, dict[str, Any]]:
         mean=mean,
         acquisition=ThompsonSampling() if thompson else UpperConfidenceBound(),
         batching=Batching(rule, int(rng.choice([1, 1, 3])), 4),
-        asking=asking_of(truth, noise, rng),
+        query_config=asking_of(truth, noise, rng),
         consult=str(rng.choice(["after tell", "before ask"])),  # type: ignore[arg-type]
         learn=learn,
         reset=EventTrigger() if rng.random() < 0.15 else None,
@@ -275,7 +275,7 @@ def played(seed: int, steps: int = STEPS) -> None:
             call.make(bandit)
         if rng.random() < 0.15:
             resumed = Bandit.from_state(recipe, pickle.loads(pickle.dumps(bandit.state)))
-            if recipe.asking is None and not same_future(bandit, resumed, now):
+            if recipe.query_config is None and not same_future(bandit, resumed, now):
                 raise Found(WRONG, "goes on differently from its state")
             bandit = resumed
         if not bad_call_changes_nothing(bandit, now, rng):
@@ -297,7 +297,7 @@ def against_the_exact(bandit: Bandit, now: float, unit: float, rng: np.random.Ge
         # The prior that the dictionary stands for, whatever it leaves out: the very same numbers.
         right, its = min(dense, key=lambda each: float(np.abs(mean - each[0]).max()))
         size = unit + float(np.abs(state.rewards.y).max(initial=0.0))
-        decides = deciding(bandit, X, now + 1.0)
+        decides = decision_deviation(bandit, X, now + 1.0)
         far = np.abs(mean - right) > 1e-3 * size
         far |= np.abs(decides - its) > 1e-3 * unit + 0.1 * its
         found.append(("dense", right, far))
@@ -340,7 +340,7 @@ def calls_of(bandit: Bandit, truth: Any, now: float, rng: np.random.Generator) -
         looks.append(Call("recommend", lambda b: b.recommend(now)))
     yield one_of(looks, rng)
     yield Call("ask", lambda b: b.ask(now, n, available))
-    if bandit.recipe.asking is not None and rng.random() < 0.6:
+    if bandit.recipe.query_config is not None and rng.random() < 0.6:
         yield Call("questions", lambda b: b.questions())
         answers = truth(points, now)
         yield Call("answer", lambda b: b.answer(points, answers, now))

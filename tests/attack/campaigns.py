@@ -35,7 +35,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.attack.postgresql import Server, why_not
 from tests.attack.report import WRONG, Count, Found, Trial, in_the_loop
 from tvbandits import Answers, Bandit, Campaign, Candidates, policies
-from tvbandits.bandit.state import same_value
+from tvbandits.bandit.state import is_same_value
 from tvbandits.campaign import BusyError, StorageError
 from tvbandits.experts.keyed_noise import keyed_normal
 from tvbandits.validation import Array
@@ -200,7 +200,8 @@ def unlike(one: Any, two: Any) -> list[str]:
     return [
         f"{name} is not that of the twin"
         for name in vars(two)
-        if name not in ("info", "expert") and not same_value(getattr(one, name), getattr(two, name))
+        if name not in ("info", "expert")
+        and not is_same_value(getattr(one, name), getattr(two, name))
     ]
 
 

@@ -23,14 +23,14 @@ from tests.attack.bad_values import TEXTS
 from tests.attack.children import Ended, in_a_child
 from tests.attack.report import CRASHED, Count, Found, Trial, in_the_loop, some
 from tvbandits.__main__ import app, main
-from tvbandits.cli import comparing, fetching
+from tvbandits.cli import comparing, inspecting
 from tvbandits.comparison.arguments import PROBLEMS, READS_FILES
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.policies import POLICIES
 from tvbandits.policies.names import parameters_of
 
 # Imported here, and not by every process again; so is what a first call imports (`attack`).
-LOADED = (comparing, fetching)
+LOADED = (comparing, inspecting)
 
 SECONDS, MEMORY = 40, 3 << 30
 
@@ -127,7 +127,7 @@ def specs() -> Iterator[Line]:
     rest = ("--seeds", "1", "--jobs", "1", "--horizon", "2")
     for name, problem in PROBLEMS.items():
         files = ("--data", "binary.csv") * (problem.files or 1) if name in READS_FILES else ()
-        for key in parameters_of(problem.make, given=int(name in READS_FILES)):
+        for key in parameters_of(problem.make, skip=int(name in READS_FILES)):
             for word in WORDS:
                 spec = f"{name}:{key}={word}"
                 yield Line(("compare", spec, *files, "--policy", "uniform", *rest), key, word)
@@ -144,7 +144,7 @@ def run(line: Line, folder: Path) -> Ended:
 
     def call() -> int:
         os.chdir(folder)
-        fetching.fetch_ozone = partial(fetch_ozone, base_url=NOWHERE)
+        inspecting.fetch_ozone = partial(fetch_ozone, base_url=NOWHERE)
         sys.argv = ["tvbandits", *line.arguments]
         main()
         return 0

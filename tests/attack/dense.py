@@ -84,7 +84,7 @@ def by_all(bandit: Bandit, X: Array, t: float) -> tuple[Array, Array, float]:
     mean, deviation = exact.predict(X, t)
     state, _ = condition(exact, t)
     assert state.posterior is not None
-    products, origin = state.posterior.summary.products, exact._inference._origin(state)
+    products, origin = state.posterior.summary.products, exact._inference._get_origin(state)
     off = np.array([1.0, origin - state.model.scaling.mean(products, origin)])
     square = float(off @ products @ off) / max(state.posterior.summary.size, 1)
     return mean, deviation, math.sqrt(max(square, 0.0))
@@ -161,7 +161,7 @@ def _least_squares(
     Q, R = linalg.qr(A, mode="economic")
     w = linalg.solve_triangular(R, Q.T @ b)
     left = b - A @ w
-    origin = bandit._inference._origin(state)
+    origin = bandit._inference._get_origin(state)
     centre = state.model.scaling.mean(left.T @ left, origin)
     mean = centre + asked @ (w[:, 0] - (centre - origin) * w[:, 1])
     known = (linalg.solve_triangular(R, asked.T, trans="T") ** 2).sum(axis=0)

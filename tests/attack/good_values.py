@@ -18,7 +18,7 @@ from tvbandits.datasets import DriftingBump, Switching, simulate_nas_bench
 from tvbandits.experts import CallableExpert, SensorExpert, SimulatorExpert, Station, StubTransport
 from tvbandits.forgetting.aging import Linear
 from tvbandits.queries import OnAverage, RandomPoints
-from tvbandits.queries.plans import Asking
+from tvbandits.queries.plans import QueryConfig
 
 
 def reward(X: Any, t: float) -> Any:
@@ -48,7 +48,7 @@ def played(**parts: Any) -> Bandit:
 
 def asking() -> Bandit:
     """One that has questions for an expert that is not reached by a program."""
-    return played(asking=Asking(RandomPoints(OnAverage(2.0)), None, about="domain"))
+    return played(query_config=QueryConfig(RandomPoints(OnAverage(2.0)), None, pool="domain"))
 
 
 def stub() -> StubTransport:

@@ -56,7 +56,7 @@ from tvbandits.forgetting.aging import Wiener
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
 from tvbandits.gp.linalg import FactorisationError
 from tvbandits.gp.online import Every
-from tvbandits.queries.plans import Asking
+from tvbandits.queries.plans import QueryConfig
 
 # So long may a call take, with the use that is made of its result.
 SECONDS = 20
@@ -169,7 +169,13 @@ def use_by_what_it_can_do(made: Any) -> None:
         for x in (0.0, 5.0):
             made.query(np.array([[x]]), 1.0)
     elif hasattr(made, "choose"):
-        play(Bandit(Recipe(line(), RBF(1.5), 0.01, asking=Asking(made, expert(), about="domain"))))
+        play(
+            Bandit(
+                Recipe(
+                    line(), RBF(1.5), 0.01, query_config=QueryConfig(made, expert(), pool="domain")
+                )
+            )
+        )
     elif "aging" in type(made).__module__:
         play(Bandit(Recipe(line(), RBF(1.5), 0.01, aging=made)))
     elif "widths" in type(made).__module__:

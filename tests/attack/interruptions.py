@@ -34,7 +34,7 @@ from tests.attack import bandits
 from tests.attack.bandits import Call, calls_of
 from tests.attack.report import HALF_DONE, SILENT, WRONG, Count, Trial, in_the_loop
 from tvbandits import Bandit, Candidates, threads
-from tvbandits.bandit.state import State, same_value
+from tvbandits.bandit.state import State, is_same_value
 from tvbandits.policies import POLICIES, Setting
 
 STEPS = 7
@@ -190,7 +190,7 @@ def player_of(seed: int) -> tuple[Bandit, Any, str]:
 
 def same_state(one: State, other: State) -> bool:
     """Whether two states are the same to the last bit, with what they tell people."""
-    return one == other and same_value(one.info, other.info)
+    return one == other and is_same_value(one.info, other.info)
 
 
 def free(bandit: Bandit) -> bool:
@@ -207,7 +207,7 @@ def free(bandit: Bandit) -> bool:
 
 def blas_threads() -> list[int]:
     """How many threads each BLAS library takes."""
-    return [library.get_num_threads() for library in threads._libraries()]
+    return [library.get_num_threads() for library in threads._find_libraries()]
 
 
 class Duel:
@@ -258,7 +258,7 @@ class Duel:
 
     def compare(self, call: Call, found: Any, right: Any) -> None:
         """What a call gave, and where it led."""
-        if not same_value(found, right):
+        if not is_same_value(found, right):
             self.fault(WRONG, f"{call.name} gives something else")
         elif not same_state(self.bandit.state, self.twin.state):
             self.fault(WRONG, f"{call.name} leads elsewhere")

@@ -73,7 +73,9 @@ def test_a_bandit_refuses_shares_beside_plain_numbers_and_stays_as_it_was(
     refused(
         ValueError, r"row 1: .*: 1 is a plain number", shares.tell, ARMS.X, [np.nan, 1.0, 0.5], 2
     )
-    refused(ValueError, r"0\.3 is a share of 10 trials", plain.tell, ["red"], rate([3], [10]), 2)
+    refused(
+        ValueError, r"0\.3 is a proportion of 10 trials", plain.tell, ["red"], rate([3], [10]), 2
+    )
     for bandit in (shares, plain):
         assert len(bandit.history) == 2
         bandit.save(tmp_path / "saved")
@@ -81,7 +83,7 @@ def test_a_bandit_refuses_shares_beside_plain_numbers_and_stays_as_it_was(
         bandit.tell(["red"], [np.nan], 2)  # no reading is of either kind
     if policy == "adaptive_gp_ucb":
         refused(ValueError, "is a plain number", shares.correct, ["red"], [0.2], 1)
-        refused(ValueError, "is a share", plain.correct, ["red"], rate([1], [2]), 1)
+        refused(ValueError, "is a proportion", plain.correct, ["red"], rate([1], [2]), 1)
         plain.correct(["red", "blue"], rate([0, 1], [1, 1]), 1)
         plain.tell(["green"], rate([3], [10]), 3)
 
@@ -107,7 +109,7 @@ def test_a_bandit_refuses_plain_numbers_and_shares_beside_counts_of_events(tmp_p
     shares.tell(["red", "blue"], rate([1, 2], [10, 20]), 1)
     events.save(tmp_path / "saved")
     for bandit in (events, load(tmp_path / "saved")):
-        for y, kind in (([0.3], "a plain number"), (rate([3], [10]), "a share of 10 trials")):
+        for y, kind in (([0.3], "a plain number"), (rate([3], [10]), "a proportion of 10 trials")):
             text = rf": 0\.3 is {kind}, but .* counts of events: tell .* count\(events, expos"
             refused(ValueError, text, bandit.tell, ["red"], y, 2)
         refused(ValueError, "a plain number", bandit.tell, ["red"], [0.3], 2, [0.1])
@@ -116,7 +118,7 @@ def test_a_bandit_refuses_plain_numbers_and_shares_beside_counts_of_events(tmp_p
         bandit.tell(["red"], count([3], [10]), 2)
         bandit.correct(["red"], count([4], [10]), 2)
         assert len(bandit.history) == 3
-    for bandit, kind in ((plain, "plain numbers"), (shares, "shares of trials")):
+    for bandit, kind in ((plain, "plain numbers"), (shares, "proportions of trials")):
         text = rf"0\.3 is a count of events, but the other readings are {kind}"
         refused(ValueError, text, bandit.tell, ["red"], count([3], [10]), 2)
     plain.correct(["red", "blue"], count([0, 1], [1, 1]), 1)

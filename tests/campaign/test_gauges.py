@@ -39,14 +39,14 @@ def test_a_gauge_that_misses_the_last_rounds_is_silent() -> None:
         gaps[-missing:, 2] = True
         expected = [0] * 8
         expected[2] = missing if missing >= SILENT_ROUNDS else 0
-        assert Rounds.of(table(30, gaps)).missed.tolist() == expected
+        assert Rounds.of(table(30, gaps)).silence.tolist() == expected
 
 
 def test_a_place_that_is_read_now_and_then_is_not_silent() -> None:
     gaps = np.zeros((30, 8), bool)
     gaps[:, 2] = np.arange(30) % 7 != 0  # the last reading is at 28
     gaps[-6:, 2] = True
-    assert not Rounds.of(table(30, gaps)).missed.any()
+    assert not Rounds.of(table(30, gaps)).silence.any()
 
 
 def test_plays_one_by_one_are_no_rounds() -> None:
@@ -54,7 +54,7 @@ def test_plays_one_by_one_are_no_rounds() -> None:
     data = Dataset(X[np.minimum(rows % 9, 7)], rows * 1.0, rows % 5 * 1.0, np.full(60, 0.01))
     rounds = Rounds.of(data)
     assert len(rounds.values) == 0
-    assert not rounds.missed.any()
+    assert not rounds.silence.any()
     assert np.isnan(rounds.offsets).all()
 
 
@@ -83,12 +83,12 @@ def test_page_and_campaign_name_gauges_until_they_are_retired(
         # An offset that is worse attracts nobody.
         assert {*found} == ({"P2"} if minimize else {"P2", "P6"})
         assert found["P2"].startswith("silent: no reading in the last 10 times")
-        states = {each.name: each.problems for each in Facts(campaign.overview).stations}
+        states = {each.name: each.problems for each in Facts(campaign).stations}
         assert states["P2"] == (found["P2"],)
         assert states["P0"] == ()
         campaign.change_sites(retire=["P2"])
         assert "P2" not in campaign.doubtful_sites
-        (retired,) = [each for each in Facts(campaign.overview).stations if each.retired]
+        (retired,) = [each for each in Facts(campaign).stations if each.retired]
         assert (retired.name, retired.problems) == ("P2", ())
 
 
@@ -242,7 +242,7 @@ def test_the_command_line_says_who_was_left_out_and_how_to_ask_for_it(
     said = command("campaign", "ask", str(tmp_path / "c.db"), "--at", "5")
     assert said.status == 0
     assert "P2 is left out, silent: none of the last 4 readings" in said.err
-    assert "--available P2 asks for it" in said.err
+    assert "use --available P2 to choose it anyway" in said.err
     named = command("campaign", "ask", str(tmp_path / "c.db"), "--at", "5", "--available", "P2")
     assert named.out.strip() == "P2"
     assert "left out" not in named.err
@@ -388,7 +388,7 @@ def test_ask_forecast_and_status_name_the_same_doubts_and_the_answer(
     place = str(tmp_path / "c.db")
     with campaign_at(tmp_path) as campaign:
         campaign.tell(data.X, data.y, data.t)
-        stations = {each.name: each.problems for each in Facts(campaign.overview).stations}
+        stations = {each.name: each.problems for each in Facts(campaign).stations}
     question = f"is it right? if so: tvbandits campaign sites confirm {place} P6"
     stuck = "P3: stuck: its last 30 readings are equal"
     ask = command("campaign", "ask", place, "--at", 31, "--available", "P3,P6", "-n", 2)

@@ -69,9 +69,9 @@ def test_history_has_names_and_dates(command: Command) -> None:
     ("line", "error"),
     [
         (("ask", "c.db", "--at", hour(7)),
-         f"cannot ask for {hour(7)}: a reading at {hour(8)} is told"),
+         f"cannot ask for {hour(7)}: there is a later reading, at {hour(8)}"),
         (("correct", "c.db", "--site", "AQ02", "--at", hour(7), "--reward", 2),
-         f"no reading of AQ02 at {hour(7)} was told; it was told at {hour(8)}"),
+         f"there is no reading of AQ02 at {hour(7)}; there are some at {hour(8)}"),
         (("drop", "c.db", "--site", "AQ03"), "AQ03 is not pending; 0 points are"),
     ],
 )  # fmt: skip
@@ -110,12 +110,12 @@ def test_what_is_out_shows_its_age_and_how_to_drop_it(command: Command) -> None:
     tell(command, "AQ02", 21.0, 9)
     line = "tvbandits campaign drop c.db --site AQ05"
     assert fine(command("status", "c.db")).endswith(
-        f"; overdue: tell its reading, or drop it: {line}\n"
+        f"; overdue: report the reading of AQ05, or drop it: {line}\n"
     )
     with Campaign.open("c.db") as campaign:
         (row,) = campaign.pending_points
         assert (row.place, row.t, row.who) == ("AQ05", 8.0, campaign.journal()[0].who)
-    assert fine(command(*line.split()[2:])) == "dropped; 0 pending\n"
+    assert fine(command(*line.split()[2:])) == "dropped; 0 still pending\n"
 
 
 @pytest.mark.usefixtures("command")
@@ -156,7 +156,7 @@ def test_title_unit_and_map(command: Command) -> None:
     fine(command("ask", "c.db", "--at", hour(9), "--available", "AQ05"))
     assert " ppb (95%)\n" in fine(command("forecast", "c.db", "--at", hour(9), "--site", "AQ01"))
     with Campaign.open("c.db") as campaign:
-        facts, text = Facts(campaign.overview), campaign_page(campaign.overview)
+        facts, text = Facts(campaign), campaign_page(campaign)
         assert facts.plane is not None
         plot = sites_map(facts, facts.plane)
     assert (plot.x.title, plot.y.title) == ("longitude", "latitude")

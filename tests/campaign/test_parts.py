@@ -58,7 +58,9 @@ def test_a_campaign_says_that_candidates_in_a_file_are_to_be_handed_over(tmp_pat
     with Campaign.open(tmp_path / "c.db") as campaign:  # nothing is damaged
         assert campaign.status.readings == len(X)
         refused(
-            SavedFileError, "^it uses 'tvbandits:MappedRows'.*hand it over", lambda: campaign.domain
+            SavedFileError,
+            "^it uses 'tvbandits:MappedRows'.*pass that object",
+            lambda: campaign.domain,
         )
     with Campaign.open(tmp_path / "c.db", trusted=trusted) as campaign:
         assert campaign.status.readings == len(X)
@@ -182,7 +184,7 @@ def test_limits_on_the_command_line(command: Command) -> None:
     assert "--to, --variance or --outcome" in nothing.err
     Path("campaign.toml").write_text(CONFIG + '[[limits]]\nname = "key"\nat_most = 1\n')
     odd = command("new", "odd.db", "--config", "campaign.toml")
-    assert "an outcome may not be called as a column is, got key" in odd.err
+    assert "outcomes must not have the names of columns, got key" in odd.err
     twice = "noise_level=3 --outcome noise_level=4"
     for said, why in (("a", "name=number"), ("b=3", "no limit on 'b'"), (twice, "given twice")):
         wrong = command(*tell, *f"--site A --reward 1 --outcome {said}".split())
@@ -287,7 +289,12 @@ def test_new_like_another_one(command: Command) -> None:
     assert command("ask", "c.db").out.startswith("S")
     for new, config, other_place, why in (
         ("d.db", "campaign.toml", "none.db", "none.db"),
-        ("e.db", "plane.toml", "other.db", "other.db: points have 2 coordinates here, and 1"),
+        (
+            "e.db",
+            "plane.toml",
+            "other.db",
+            "other.db: the points have 2 coordinates, but those of the other bandit 1",
+        ),
         ("f.db", "campaign.toml", "sites.csv", "sites.csv"),
     ):
         wrong = command("new", new, "--config", config, "--like", other_place)

@@ -72,7 +72,7 @@ def same_without_a_bandit(place: Path) -> None:
 @pytest.mark.parametrize("name", RECIPES)
 def test_status_and_pending_are_what_a_bandit_knows(name: str, tmp_path: Path) -> None:
     place, rng = tmp_path / "c.db", np.random.default_rng(0)
-    asks = RECIPES[name]().recipe.asking is not None
+    asks = RECIPES[name]().recipe.query_config is not None
     expert = EXPERT if name in ("expert", "one query's answers") else None
     with Campaign.create(place, RECIPES[name](), snapshot_every=7) as campaign:
         for step in range(1, 11):
@@ -112,7 +112,7 @@ def test_the_cost_of_answers_is_summed_and_an_absence_costs_nothing(
 ) -> None:
     place, station = tmp_path / "c.db", Station(0.75)
     made = RECIPES[name]().recipe
-    bandit = Bandit(replace(made, asking=replace(made.asking, expert=station)))
+    bandit = Bandit(replace(made, query_config=replace(made.query_config, expert=station)))
     with Campaign.create(place, bandit) as campaign:
         campaign.tell([[0.0], [1.0], [2.5]], [0.1, 0.4, -0.2], 1.0)
         for t, away in ((2.0, False), (3.0, True), (4.0, False)):
@@ -135,7 +135,7 @@ def test_answers_of_an_operation_that_failed_are_not_on_record(
 ) -> None:
     place, station = tmp_path / "c.db", Station(0.75)
     made = RECIPES["expert"]().recipe
-    bandit = Bandit(replace(made, asking=replace(made.asking, expert=station)))
+    bandit = Bandit(replace(made, query_config=replace(made.query_config, expert=station)))
     call_bandit = Replay._call_bandit
 
     def fails_afterwards(*arguments: Any) -> Any:

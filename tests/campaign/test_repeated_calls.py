@@ -10,7 +10,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits import Arms, Bandit, Campaign, Candidates, Space, policies
-from tvbandits.bandit.state import same_value
+from tvbandits.bandit.state import is_same_value
 from tvbandits.campaign import ConflictError
 from tvbandits.domains.candidates import CandidatesInContext
 from tvbandits.experts import CallableExpert
@@ -96,7 +96,7 @@ def test_repeated_changes_give_the_info_of_the_first_time(campaign: Campaign) ->
     campaign.change_sites(retire=["a"], add={"e": [9.0]})
     campaign.tell(["d"], [1.0], 3.0)
     rows = len(campaign.journal())
-    assert same_value([call() for call in calls], first)
+    assert is_same_value([call() for call in calls], first)
     assert len(campaign.journal()) == rows
 
 
@@ -110,7 +110,7 @@ def test_repeated_tell_of_an_arm_counts_once_after_an_arm_was_added(tmp_path: Pa
         ]
         first = [call() for call in calls]
         campaign.change_sites(["blue"])
-        assert same_value([call() for call in calls], [*first[:2], 0])
+        assert is_same_value([call() for call in calls], [*first[:2], 0])
         assert campaign.status.readings == 3
 
 
@@ -126,7 +126,7 @@ def test_repeated_calls_need_no_context_that_is_not_there_any_more(tmp_path: Pat
             lambda: campaign.retract(["b"], 1.0, key="retract"),
         ]
         first = [call() for call in calls]
-        assert same_value([call() for call in calls], first)
+        assert is_same_value([call() for call in calls], first)
         assert campaign.record([{"X": ["b"], "y": [1.0], "t": 1.0, "key": "tell"}]) == 0
         assert campaign.status.readings == 0
 

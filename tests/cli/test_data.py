@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 from tests.datasets.test_fetch import BODY, NEWER, ZIP
-from tests.helpers.commands import Command, Said, commands, fine, one_line
-from tests.helpers.file_server import Served, serving
+from tests.helpers.commands import Command, CommandResult, commands, fine, one_line
+from tests.helpers.file_server import ServedFiles, serve_files
 from tests.places import ROOT
 from tvbandits import Campaign, Options, Recipe, policies
 from tvbandits.campaign.store.errors import ConflictError
@@ -28,11 +28,11 @@ from tvbandits.policies import POLICIES
 
 
 @pytest.fixture
-def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServedFiles]:
     """A server in place of the EPA's, and a folder of downloads."""
-    with serving({ZIP: BODY, "daily_44201_2009.zip": NEWER}) as server:
+    with serve_files({ZIP: BODY, "daily_44201_2009.zip": NEWER}) as server:
         known = partial(fetch_ozone, base_url=server.url)
-        monkeypatch.setattr("tvbandits.cli.fetching.fetch_ozone", known)
+        monkeypatch.setattr("tvbandits.cli.inspecting.fetch_ozone", known)
         monkeypatch.setenv("TVBANDITS_CACHE", str(tmp_path / "our cache"))
         yield server
 
@@ -40,7 +40,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
 # --- fetch
 
 
-def test_fetch(served: Served, tmp_path: Path, command: Command) -> None:
+def test_fetch(served: ServedFiles, tmp_path: Path, command: Command) -> None:
     cache = tmp_path / "our cache"
     given = ("data", "fetch", "ozone", "--years", "2008", "2009")
     paths = [cache / f"daily_44201_{year}_new-york.csv" for year in (2008, 2009)]
@@ -53,10 +53,10 @@ def test_fetch(served: Served, tmp_path: Path, command: Command) -> None:
     said = fine(command(*given))
     assert said.splitlines()[:2] == [str(cache / ZIP), str(cache / "daily_44201_2009.zip")]
     assert "tvbandits compare ozone:sites=28 --data " in said
-    assert len(served.asked) == 2
+    assert len(served.requests) == 2
 
 
-def test_wrong_fetches(served: Served, command: Command) -> None:
+def test_wrong_fetches(served: ServedFiles, command: Command) -> None:
     given = ("data", "fetch", "ozone", "--years", "2008")
     for arguments, message in (
         (("data", "fetch", "weather", "--years", "2008"), "'weather' is not"),
@@ -235,7 +235,7 @@ def command(
     return commands(monkeypatch, capsys)
 
 
-def wrong(said: Said) -> str:
+def wrong(said: CommandResult) -> str:
     assert (said.status, said.out) == (2, ""), said
     assert said.err.count("\n") == 1
     return said.err
@@ -312,7 +312,7 @@ def told(command: Command) -> Command:
     return command
 
 
-def reading(command: Command, verb: str, site: str, *more: object) -> Said:
+def reading(command: Command, verb: str, site: str, *more: object) -> CommandResult:
     return command("campaign", verb, "c.db", "--site", site, *more)
 
 
@@ -327,11 +327,9 @@ def test_a_mistyped_year_is_asked_about_and_taken_back(told: Command) -> None:
         assert f"{site}: 2500 is far from the readings so far, 21 to 24" in error
     fine(reading(told, "tell", "AQ05", *late, "--yes"))
     refused = wrong(told("campaign", "ask", "c.db", "--at", 5))
-    assert "a reading at t = 8768 is told" in refused
+    assert "there is a later reading, at t = 8768" in refused
     out = fine(reading(told, "correct", "AQ05", "--at", 8768, "--to", 5, "--who", "anna"))
-    assert (
-        out == "corrected: AQ05 at t = 8768, which was 25, its time now t = 5; 5 readings in all\n"
-    )
+    assert out == "corrected: AQ05 at t = 8768, which was 25, moved to t = 5; 5 readings in all\n"
     fine(told("campaign", "ask", "c.db", "--at", 6))
     history = fine(told("campaign", "history", "c.db"))
     (corrected,) = (line for line in history.splitlines() if "corrected" in line)
@@ -362,7 +360,7 @@ def test_a_second_reading_says_how_to_add_or_replace(told: Command) -> None:
 
 def test_a_correction_of_nothing_says_what_there_is(told: Command) -> None:
     error = wrong(reading(told, "correct", "AQ04", "--reward", 23, "--at", 9))
-    assert "at t = 9 was told; it was told at t = 4" in error
+    assert "at t = 9; there are some at t = 4" in error
     assert "the right reward" in wrong(reading(told, "correct", "AQ04"))
 
 
@@ -508,7 +506,7 @@ def test_what_is_recommended_is_had(command: Command) -> None:
     assert "wrote c2.toml: fill in sites" in out
     assert "\nqueries_per_step = 1.0\n# " in Path("c2.toml").read_text()
     error = wrong(command("campaign", "new", "d.db", "--policy", spec, "--config", "c2.toml"))
-    assert "c2.toml already exists" in error
+    assert "c2.toml already exists: --config c2.toml without --policy starts" in error
     assert "no model" in wrong(command("campaign", "new", "d.db", "--policy", "uniform"))
     Path("d.toml").write_text(f'domain.sites = "sites.csv"\npolicy.name = "{spec}"\n')
     for name in ("c2", "d"):
@@ -518,7 +516,7 @@ def test_what_is_recommended_is_had(command: Command) -> None:
                 campaign.recipe.domain, expert=None, queries_per_step=1, options=Options(season=24)
             ).recipe
             assert campaign.recipe.posterior == expected.posterior
-            assert campaign.recipe.asking.plan == expected.asking.plan
+            assert campaign.recipe.query_config.plan == expected.query_config.plan
 
 
 def test_one_page_has_all_keys() -> None:
@@ -537,7 +535,7 @@ def test_a_context_is_said_to_a_campaign_once(command: Command, tmp_path: Path) 
     (tmp_path / "h.toml").write_text(numbers.replace("\n[policy]", context))
     fine(command("campaign", "new", "h.db", "--config", "h.toml"))
     said = wrong(command("campaign", "ask", "h.db", "--at", 1))
-    assert "has a context, say context=" in said
+    assert "has a context: give it as context=" in said
     ask = ("campaign", "ask", "h.db", "--at", 1, "--key", "one", "--context")
     place = fine(command(*ask, "outside=3.2")).strip()
     assert place.split(", ")[1].removeprefix("pump=").isdigit()  # among numbers it stays whole

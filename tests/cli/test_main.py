@@ -157,7 +157,7 @@ def test_seeds_policies_and_problems_are_added_to_a_folder(
     said = play(SMALL, "eps-greedy", 1)
     assert played == [(SMALL, "eps-greedy", 0)]
     assert "uniform" in said.out
-    assert said.err.startswith("0 of 1 runs exist already; 3 more in the folder stay\n")
+    assert said.err.startswith("0 of 1 runs exist already; the folder keeps 3 more\n")
     play(other, "uniform", 1)
     assert played == [(other, "uniform", 0)]
     play(SMALL, "uniform", 1)
@@ -307,7 +307,7 @@ def test_version_and_help(command: Command) -> None:
         ("compare ozone --data a.csv", "not an EPA daily ozone file: columns missing: .*Site"),
         ("compare drifting-bump --out a.csv/below", '"a.csv/below": Not a directory'),
         ("plot damaged", 'the comparison in "damaged" cannot be read: '),
-        ("compare drifting-bump --cluster=local:2 --equal-information",
+        ("compare drifting-bump --cluster=tcp://10.0.0.1:8786 --equal-information",
          "^tvbandits: --cluster and --equal-information cannot be combined"),
     ],
 )  # fmt: skip
@@ -454,7 +454,7 @@ def test_interrupting_keeps_what_is_done(
     finally:
         running.kill()
     assert status == expected, running.said
-    assert f"{said}: 1 of 3 runs are complete and kept" in running.said
+    assert f"{said}: 1 of 3 runs are complete and saved" in running.said
     assert "wrote rows.csv.gz" in running.said
     assert "Traceback" not in running.said
     assert "Warning" not in running.said
@@ -478,7 +478,7 @@ def test_interrupting_before_the_first_run(
     said = command(*given)
     assert (said.status, said.out) == (130, "")
     assert said.err.splitlines() == [
-        f"interrupted: 0 of {len(FIRST_COMPARISON)} runs are complete and kept",
+        f"interrupted: 0 of {len(FIRST_COMPARISON)} runs are complete and saved",
         "stopped before the first run was complete: there is nothing to show",
     ]
     assert list(tmp_path.iterdir()) == []

@@ -35,6 +35,8 @@ FACTS: dict[str, dict[str, Any]] = {
     "spreadsheet.csv": {"left_out": [1], "units": [4], "decimal": "comma", "no_reading": {"-": 1}},
     "uk_air.csv": {"left_out": [1, 2, 3, 55], "no_reading": {"No data": 1}, "to": "2024-02-01 00:00:00"},
     "campbell.dat": {"header": 2, "left_out": [1], "units": [3, 4], "no_reading": {"NAN": 1}},
+    "influx.csv": {"header": 4, "left_out": [1, 2, 3], "repeated_headers": 3, "station": ["device"]},
+    "hours.csv": {"form": "long", "time": ["Datum", "hour"], "to": "2024-02-01 00:00:00"},
     "thousands.csv": {"separator": "semicolon", "decimal": "comma", "form": "wide"},
     "sentinel.csv": {"no_reading": {"-999.0": 2}, "stations": list(STATIONS)},
     "day_first.csv": {"from": "2024-01-30 01:00:00", "to": "2024-02-01 00:00:00"},
@@ -43,7 +45,7 @@ FACTS: dict[str, dict[str, Any]] = {
 
 def test_data_info_asks_whether_columns_of_different_units_are_stations(command: Command) -> None:
     lines = fine(command("data", "info", "campbell.dat"))
-    asked = r"  open: columns have different units \(RN: RECORD; Volts: BattV; Deg C: Nord, .*\)"
+    asked = r"  unclear: columns have different units \(RN: RECORD; Volts: BattV; Deg C: Nord, .*\)"
     assert re.search(asked + r": leave out .* by --without RECORD", lines)
     assert "then:" not in lines
     others = ("--without", "RECORD", "--without", "BattV")
@@ -97,7 +99,7 @@ def test_data_info_finds_the_layout_and_leaves_nothing_open(command: Command, na
     assert facts["questions"] == []
     assert {key: facts[key] for key in FACTS[name]} == FACTS[name]
     lines = fine(command("data", "info", *files, *flags(name)))
-    assert "then: tvbandits compare sensor-field" in lines
+    assert "next: tvbandits compare sensor-field" in lines
     assert " ".join(flags(name)) in lines
 
 
@@ -105,7 +107,7 @@ def test_data_info_finds_the_layout_and_leaves_nothing_open(command: Command, na
 def test_data_info_asks_what_a_file_leaves_open(command: Command, name: str) -> None:
     option = flags(name)[0]
     lines = fine(command("data", "info", name))
-    assert re.search(rf"  open: .*{option}", lines)
+    assert re.search(rf"  unclear: .*{option}", lines)
     assert "then:" not in lines
     sites = "sites.csv" if name == "sentinel.csv" else name
     said = command("compare", "sensor-field:every=1h", "--data", name, "--data", sites)
@@ -136,6 +138,7 @@ CAMPAIGNS = {
     "spreadsheet.csv": ("sites.csv", "Nord"),
     "uk_air.csv": ("sites.csv", "Nord"),
     "campbell.dat": ("sites.csv", "Nord"),
+    "hours.csv": ("sites.csv", "Nord"),
     "thousands.csv": ("sites.csv", "Nord"),
     "sentinel.csv": ("sites.csv", "Nord"),
     "day_first.csv": ("sites.csv", "Nord"),
@@ -277,10 +280,10 @@ def test_irregular_minutes_with_numbers_of_no_reading_go_from_info_to_a_decision
 ) -> None:
     irregular("gauge.csv")
     lines = fine(command("data", "info", "gauge.csv", "sites.csv"))
-    assert re.search(r"irregular; a step of 10min, .*every=10min", lines)
-    assert re.search(r"open: -999 comes 2 times.*--missing -999", lines)
+    assert re.search(r"irregular; a step of 10min; .*every=10min", lines)
+    assert re.search(r"unclear: -999 comes 2 times.*--missing -999", lines)
     lines = fine(command("data", "info", "gauge.csv", "sites.csv", "--missing", "-999"))
-    (compare,) = re.findall("then: tvbandits (.*)", lines)
+    (compare,) = re.findall("next: tvbandits (.*)", lines)
     assert compare.startswith("compare sensor-field:every=10min --data gauge.csv --data sites.csv ")
     play = ("--policy", "uniform", "--seeds", 1, "--jobs", 1)
     assert command(*shlex.split(compare), *play).status == 0
@@ -315,7 +318,7 @@ def test_options_that_name_columns_are_those_of_readings_in_every_command(comman
     columns = ("--time", "tick", "--station", "post", "--value", "level")
     lines = fine(command("data", "info", "own.csv", "sites.csv", *columns))
     assert "a table of 4 sites" in lines
-    (compare,) = re.findall("then: tvbandits (.*)", lines)
+    (compare,) = re.findall("next: tvbandits (.*)", lines)
     play = ("--policy", "uniform", "--seeds", 1, "--jobs", 1)
     assert command(*shlex.split(compare), *play).status == 0
     fine(command("campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv"))
@@ -327,7 +330,7 @@ def test_a_table_of_readings_in_the_place_of_sites_is_named(command: Command) ->
     new = ("campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites")
     said = command(*new, "day_first.csv")
     assert said.status == 2
-    assert re.search("'30/01/2024 01:00' is no name of a site but a time", said.err)
+    assert re.search("'30/01/2024 01:00' is a time, not the name of a site", said.err)
 
 
 def test_dates_without_a_clock_are_refused_with_the_section_to_write(command: Command) -> None:
@@ -355,8 +358,8 @@ def test_what_a_row_of_the_page_says_of_its_file_leaves_nothing_open(
     command: Command, row: str
 ) -> None:
     lines = fine(command("data", "info", *shlex.split(row)))
-    assert "open: " not in lines
-    assert "then: tvbandits compare sensor-field" in lines
+    assert "unclear: " not in lines
+    assert "next: tvbandits compare sensor-field" in lines
 
 
 @pytest.mark.slow

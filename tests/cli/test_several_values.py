@@ -46,7 +46,7 @@ SEVERAL: dict[tuple[str, ...], tuple[tuple[str, ...], str, dict[str, tuple[Any, 
         "inspecting.inspect",
         {"--missing": ("-999", "off"), "--without": ("a", "b")},
     ),
-    ("data", "fetch"): (("ozone",), "fetching.fetch", {"--years": (2008, 2009)}),
+    ("data", "fetch"): (("ozone",), "inspecting.fetch", {"--years": (2008, 2009)}),
 }
 
 

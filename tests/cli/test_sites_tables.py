@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.commands import Command, fine
 from tvbandits import Campaign
-from tvbandits.clock import is_date_text, iso_date
+from tvbandits.clock import is_date_text, to_iso_date
 from tvbandits.datasets import sensor_field
 from tvbandits.datasets.tables.readings import averages_text
 
@@ -42,7 +42,7 @@ def test_heights_beside_degrees_are_no_coordinates_unless_a_campaign_names_them(
 ) -> None:
     Path("sites.csv").write_text(f"name,latitude,longitude,height\n{NUMBERS}")
     Path("r.csv").write_text("time,A,B,C\n0,1,2,3\n1,2,3,1\n2,3,1,2\n")
-    assert "not read: 'height'; [domain] coordinates" in fine(command("data", "info", "sites.csv"))
+    assert "not read: 'height'; to use them" in fine(command("data", "info", "sites.csv"))
     new = "campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv"
     problem = sensor_field("r.csv", "sites.csv")
     text = (
@@ -142,7 +142,7 @@ def test_empty_cells_are_a_share_of_all_beside_times_without_a_row(command: Comm
     rows = [f"2024-01-01 {hour:02d}:00,{'' if hour % 2 else hour},1.5" for hour in range(20)]
     Path("r.csv").write_text("\n".join(["time,A,B", *rows[:5], *rows[6:]]) + "\n")
     said = fine(command("data", "info", "r.csv"))
-    assert "a step of 1h, of which 5.0% have no row" in said
+    assert "a step of 1h; 5.0% of all steps have no row" in said
     assert "no reading: 'empty' 9 times, 23.7% of the cells" in said
 
 
@@ -204,18 +204,14 @@ def test_dates_whose_month_is_a_word_are_read(form: str) -> None:
 
 @pytest.mark.parametrize("text", ["4 Foo 2024", "Ju 4, 2024", "Mar 42024", "Hall May 2024"])
 def test_other_words_are_no_months(text: str) -> None:
-    assert iso_date(text) == text
+    assert to_iso_date(text) == text
     assert not is_date_text(text)
 
 
 @pytest.mark.parametrize(
     ("unit", "origin", "says"),
     [
-        (
-            "1s",
-            "1970-01-01",
-            "seconds since 1970, from 2024-03-04 00:00: then give a clock of unit 1s",
-        ),
+        ("1s", "1970-01-01", "seconds since 1970, from 2024-03-04 00:00: then say --dates s"),
         ("1ms", "1970-01-01", "milliseconds since 1970, from 2024-03-04 00:00"),
         ("1D", "1899-12-30", "days as spreadsheets count them, from 2024-03-04 00:00"),
         ("1h", "2024-01-01", ""),

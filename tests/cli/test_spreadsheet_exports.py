@@ -86,12 +86,12 @@ def test_compare_and_a_campaign_say_that_units_and_sums_are_left_out(command: Co
 def test_a_row_without_a_date_among_readings_is_an_error(command: Command, row: str) -> None:
     rows = [HEADING, *TEMPERATURES[:3], row, *TEMPERATURES[3:]]
     Path("odd.csv").write_text("\n".join(rows), encoding="utf-8")
-    assert "open: " in fine(command("data", "info", "odd.csv"))
+    assert "unclear: " in fine(command("data", "info", "odd.csv"))
 
 
 def test_the_first_row_of_readings_that_all_failed_is_no_row_of_units(command: Command) -> None:
     Path("odd.csv").write_text("\n".join([HEADING, "gestern;-;-;-", *TEMPERATURES]))
-    assert "open: " in fine(command("data", "info", "odd.csv"))
+    assert "unclear: " in fine(command("data", "info", "odd.csv"))
 
 
 def test_a_site_whose_name_is_a_word_is_no_row_of_sums(command: Command) -> None:

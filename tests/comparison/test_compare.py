@@ -23,12 +23,12 @@ from tvbandits import Bandit, Box, Candidates, policies
 from tvbandits.acquisition.widths import Fixed
 from tvbandits.bandit.info import Info, QueryInfo
 from tvbandits.comparison.compare import Comparison, call_in_parallel, compare, iterate, simulator
-from tvbandits.comparison.page import comparison_report
+from tvbandits.comparison.report import comparison_report
 from tvbandits.comparison.run import Conditions, play_run
 from tvbandits.comparison.setup import prepare
 from tvbandits.comparison.summary import Run, summarise
 from tvbandits.datasets import DriftingBump, GPDrift, TableProblem, ozone_network
-from tvbandits.domains.problem import Problem, noise_to_add
+from tvbandits.domains.problem import Problem, get_added_noise
 from tvbandits.experts import SimulatorExpert
 from tvbandits.experts.protocol import Answers
 from tvbandits.policies import POLICIES, Setting
@@ -499,7 +499,7 @@ def test_a_player_that_asks_for_nonsense() -> None:
         ([1.0, 2.0, 3.0], "X must have shape (n, 1), got (1, 3)"),
         ([np.nan], "X must be finite, got [nan]"),
         ([50.1], "X must be inside the box [[-50.0, 50.0]], got [50.1]"),
-        (np.empty((0, 1)), "a player must ask for one point at least"),
+        (np.empty((0, 1)), "a player must ask for at least one point"),
     ):
         makers = {"odd": Recording(lambda t, asked=asked: asked if t > 1 else 0.0)}  # type: ignore[misc]
         with pytest.raises(ValueError, match=re.escape(message)) as caught:
@@ -556,18 +556,18 @@ def test_runs_come_one_by_one() -> None:
 
 
 def test_who_asks_nobody_gets_as_many_answers() -> None:
-    asking = "sparq-gp-ucb:queries_per_step=2"
-    policies = ["gp-ucb", "uniform", asking, "adaptive-gp-ucb"]
+    sparq = "sparq-gp-ucb:queries_per_step=2"
+    policies = ["gp-ucb", "uniform", sparq, "adaptive-gp-ucb"]
     parts: dict[str, Any] = {"seeds": 2, "horizon": 15, "beta": 2.0}
     table = compare(LONGER, policies, **parts, equal_information=True)
     assert list(dict.fromkeys(table["policy"])) == policies
     counts = table.pivot_table(index=["seed", "t"], columns="policy", values="answered")
-    assert counts[asking].sum() > 40
+    assert counts[sparq].sum() > 40
     for policy in ("gp-ucb", "adaptive-gp-ucb"):
-        assert counts[policy].to_list() == counts[asking].to_list()
+        assert counts[policy].to_list() == counts[sparq].to_list()
     assert (counts["uniform"] == 0).all()
-    alone = compare(LONGER, [asking], **parts)
-    asks = table["policy"] == asking
+    alone = compare(LONGER, [sparq], **parts)
+    asks = table["policy"] == sparq
     assert table[asks]["regret"].to_list() == alone["regret"].to_list()  # it is the same run
 
 
@@ -607,7 +607,7 @@ def test_what_a_comparison_needs_it_estimates_from_the_first_sample() -> None:
     prepared = prepare("measured", measured(), 0, 100)
     assert prepared.noise_variance == pytest.approx(0.04, rel=0.6)
     assert prepared.setting_for(None, None).noise_variance is None
-    assert noise_to_add(prepared.problem) == 0.0
+    assert get_added_noise(prepared.problem) == 0.0
 
 
 def test_an_expert_on_it_states_no_variance_unless_one_is_given() -> None:
@@ -669,7 +669,7 @@ def test_tables_files_and_the_page_show_what_else_is_counted(
         said = command(*plan)
         assert said.status == 0, said.err
         assert said.out.count(shown) == 1
-    assert f">{shown} a step</th>" in comparison_report(tmp_path / "out")
+    assert f">{shown}</th>" in comparison_report(tmp_path / "out")
 
 
 # --- a noise variance for each candidate
@@ -732,7 +732,7 @@ def test_a_wrong_noise_variance_of_a_candidate_changes_decisions(name: str) -> N
     right, wrong = (
         Levels(VARIANCES[order], 12, 1e-6) for order in ([0, 1, 2, 3, 4], [1, 0, 2, 3, 4])
     )
-    assert noise_to_add(Levels(VARIANCES)) == VARIANCES.mean()
+    assert get_added_noise(Levels(VARIANCES)) == VARIANCES.mean()
     one, same, other = (compare(each, [name], 1)["x0"] for each in (right, right, wrong))
     assert list(one) == list(same) != list(other)
 

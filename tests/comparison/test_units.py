@@ -14,8 +14,8 @@ from tvbandits.comparison import files
 from tvbandits.comparison.board import Board, board_text, provenance
 from tvbandits.comparison.compare import compare
 from tvbandits.comparison.frontier import frontier_policies
-from tvbandits.comparison.page import comparison_report
 from tvbandits.comparison.plots import frontier_figure, regret_figure
+from tvbandits.comparison.report import comparison_report
 from tvbandits.comparison.summary import (
     pairwise_differences,
     problem_references,
@@ -55,9 +55,7 @@ def test_tables_show_regrets_in_any_unit(size: float, capsys: pytest.CaptureFixt
     print_tables(rows, {"waves": references}, {"waves": problem})
     out = capsys.readouterr().out
     assert max(map(len, out.splitlines())) <= 120
-    board = board_text(
-        Board.of(rows, {"waves": problem}), provenance("quick", "tvbandits board quick")
-    )
+    board = board_text(Board.of(rows), provenance("quick", "tvbandits board quick"))
     over = pairwise_differences(rows).iloc[0]
     (line,) = re.findall(rf"^│ {over['policy']} .*$", out, re.MULTILINE)
     shows(line, over["difference"])

@@ -8,9 +8,10 @@ import pytest
 
 from tvbandits.datasets import FileOptions
 from tvbandits.datasets.tables.cells import remedy_of
-from tvbandits.datasets.tables.layout import NO_OPTIONS, Sheet, find_columns, read_sheet, tidy
+from tvbandits.datasets.tables.layout import NO_OPTIONS, find_columns, tidy
 from tvbandits.datasets.tables.readings import as_times
-from tvbandits.datasets.tables.sentinels import spike_notes
+from tvbandits.datasets.tables.sentinels import spike_notes, zero_notes
+from tvbandits.datasets.tables.sheets import Sheet, read_sheet
 from tvbandits.datasets.tables.times import with_long_years
 
 # Cells of a csv with semicolons and the number they are; a None stays a text.
@@ -85,7 +86,7 @@ def test_remedy_of_a_cell_says_what_it_may_be() -> None:
     assert remedy_of("12.5 ppb").startswith("if 'ppb' is a unit, remove it from all cells; ")
     assert remedy_of("12.5°C").startswith("if '°C' is a unit")
     assert "decimal='comma'" in remedy_of("1,5")
-    for cell in ("pump failed", "12:30", "2024-01-31", "1.2.3"):
+    for cell in ("pump failed", "2024-01-31", "1.2.3"):
         assert (
             remedy_of(cell) == f"if it stands for no reading, say FileOptions(missing=[{cell!r}])"
         )
@@ -121,3 +122,15 @@ def test_spike_notes_names_a_value_far_more_frequent_than_those_beside_it() -> N
     # Whole numbers, of which each is a large share.
     whole = pd.DataFrame({"value": np.round(values * 5)})
     assert spike_notes(whole, NO_OPTIONS) == []
+
+
+def test_zero_notes_names_a_few_zeros_far_from_all_other_values() -> None:
+    values = np.linspace(12, 20, 98)
+    for code in (0.0, -1.0):
+        table = pd.DataFrame({"value": [*values, code, code]})
+        (note,) = zero_notes(table, NO_OPTIONS)
+        assert note.startswith(f"{code:g} comes 2 times, far from all other values, which are 12")
+        assert f"missing=['{code:g}']" in note
+        assert zero_notes(table, FileOptions(missing=["none"])) == []
+    for near in (values - 12, values - 13, np.round(values)):  # from 0, below 0, few values
+        assert zero_notes(pd.DataFrame({"value": [*near, 0.0, -1.0]}), NO_OPTIONS) == []

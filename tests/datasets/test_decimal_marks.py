@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tvbandits.datasets import sensor_field
-from tvbandits.datasets.tables.layout import FileOptions, read_sheet
+from tvbandits.datasets.tables.layout import FileOptions
+from tvbandits.datasets.tables.sheets import read_sheet
 
 # A column, and what is read.
 CLEAR = {

@@ -10,12 +10,12 @@ from tvbandits.datasets.tables.layout import (
     NO_OPTIONS,
     find_columns,
     ids_of,
-    read_sheet,
     stations_of,
     tidy,
     times_of,
 )
 from tvbandits.datasets.tables.readings import as_times
+from tvbandits.datasets.tables.sheets import read_sheet
 
 LONG = pd.DataFrame(
     {

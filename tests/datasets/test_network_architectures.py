@@ -15,7 +15,7 @@ from tests.helpers.refusals import refused
 from tvbandits import compare
 from tvbandits.comparison.arguments import make_problem
 from tvbandits.datasets import TableProblem, nas_bench, simulate_nas_bench
-from tvbandits.datasets.network_architectures import cells
+from tvbandits.datasets.network_architectures import enumerate_cells
 
 PAIRS = [(i, j) for i in range(6) for j in range(i + 1, 6)]  # row by row of the upper half
 
@@ -163,7 +163,7 @@ def test_cells_hold_one_of_every_isomorphism_class() -> None:
             for order in orders
         }
 
-    codes = ["".join(map(str, code)) for code in cells()]
+    codes = ["".join(map(str, code)) for code in enumerate_cells()]
     assert codes == sorted(codes)
     assert len(codes) == 12_416  # [BB] appendix D.2
     class_of: dict[tuple[object, str], str] = {}
@@ -183,7 +183,7 @@ def test_simulated_table_is_drawn_by_its_seed() -> None:
     pd.testing.assert_frame_equal(table, simulate_nas_bench(3, architectures=50, trainings=2))
     assert not table.equals(simulate_nas_bench(4, architectures=50, trainings=2))
     assert table["architecture"].value_counts().tolist() == [2] * 50
-    assert set(table["architecture"]) <= {"".join(map(str, code)) for code in cells()}
+    assert set(table["architecture"]) <= {"".join(map(str, code)) for code in enumerate_cells()}
     assert table["accuracy"].between(0.0, 1.0).all()
     everything = nas_bench(simulate_nas_bench(architectures=12_416, trainings=2))
     assert len(everything.domain) == 12_416
@@ -214,5 +214,6 @@ def test_policies_of_the_paper_play_it_on_the_command_line(
     assert all(name in said.out for name in POLICIES)
     one_line(say(*words), '"nas-bench" reads files: give 1 by --data FILE, got 0')
     one_line(
-        say("--data", str(csv(tmp_path / "wrong.csv", TABLE[["accuracy"]]))), "wrong.csv: not a"
+        say("--data", str(csv(tmp_path / "wrong.csv", TABLE[["accuracy"]]))),
+        "wrong.csv: this is not a",
     )

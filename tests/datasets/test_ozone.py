@@ -14,13 +14,13 @@ from tests.helpers.ozone_samples import (
     csv,
     download,
     field,
-    of_site,
+    readings_at_site,
     same,
     snake,
 )
 from tests.helpers.refusals import refused
 from tests.places import DATA
-from tvbandits.datasets.epa_ozone.problem import ozone
+from tvbandits.datasets.epa_ozone.benchmark import ozone
 from tvbandits.datasets.epa_ozone.simulated import OzoneField, ozone_network
 from tvbandits.datasets.sensor_field import kilometres
 from tvbandits.datasets.table_problem import TableProblem
@@ -51,7 +51,7 @@ def test_field_is_the_mean_over_instruments(reference: TableProblem) -> None:
 
 def partial_days(site: str, count: int) -> list[Reading]:
     days = pd.date_range("2008-01-01", periods=8).strftime("%Y-%m-%d")
-    return of_site(site, dict.fromkeys(days[:count], 10.0))
+    return readings_at_site(site, dict.fromkeys(days[:count], 10.0))
 
 
 def test_three_quarters_of_the_days_is_enough(tmp_path: Path) -> None:
@@ -115,7 +115,10 @@ def test_first_and_last_day_are_included(reference: TableProblem, tmp_path: Path
 @pytest.mark.parametrize(
     ("filters", "message"),
     [
-        ({"state": "Utah"}, r"state=Utah has no rows; the files hold 'Alabama \(01\)', 'New Jer"),
+        (
+            {"state": "Utah"},
+            r"state=Utah has no rows; the files contain the states 'Alabama \(01\)', 'New Jer",
+        ),
         ({"start": "2009-01-01"}, r"no reading lies between .*: times are 2008-01-29"),
         ({"start": "2008-02-02", "end": "2008-02-01"}, r"no reading lies between start=2008-02-02"),
         ({"end": "soon"}, r"end must be a date such as 2008-01-31, got 'soon'"),
@@ -282,7 +285,7 @@ def test_other_paths_that_are_no_file(tmp_path: Path) -> None:
     refused(ValueError, r"nowhere\.csv: ", ozone, tmp_path / "nowhere.csv")
     refused(ValueError, "files must", ozone, [])
     (tmp_path / "wide.csv").write_text("a," * 1_000_000)  # at once, not after hours
-    refused(ValueError, r"wide\.csv: 1000001 ", ozone, tmp_path / "wide.csv")
+    refused(ValueError, r"wide\.csv: at least 1000001 ", ozone, tmp_path / "wide.csv")
     with zipfile.ZipFile(tmp_path / "notes.zip", "w") as archive:
         archive.writestr("readme.txt", "no table here")
     with pytest.raises(ValueError, match=r"notes\.zip: .*'readme"):

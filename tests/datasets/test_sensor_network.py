@@ -15,7 +15,7 @@ from tvbandits.comparison.arguments import make_problem
 from tvbandits.datasets import TableProblem, sensor_field
 from tvbandits.datasets.sensor_field import kilometres
 from tvbandits.datasets.tables.readings import as_times, read_table
-from tvbandits.domains.problem import Problem, noise_to_add
+from tvbandits.domains.problem import Problem, get_added_noise
 from tvbandits.experts import SimulatorExpert
 
 SITES = pd.DataFrame({"id": ["7", "8", "9"], "x": [0.0, 1.0, 0.0], "y": [0.0, 0.0, 2.0]})
@@ -381,7 +381,7 @@ def test_nothing_is_added_to_readings() -> None:
     table = pd.DataFrame(rng.standard_normal((50, 3)), columns=["7", "8", "9"])
     problem = made(table, noise_variance=None)
     X, t = problem.domain.X[:1], 3.0
-    assert noise_to_add(problem) == 0.0
+    assert get_added_noise(problem) == 0.0
     said = SimulatorExpert(problem).query(X, t)
     assert said.values[0] == problem.value(X, t)[0]
     assert said.variance is None

@@ -36,7 +36,7 @@ from tvbandits.datasets import (
     TimedParabola,
     WearingArms,
 )
-from tvbandits.datasets.arms import autoregression
+from tvbandits.datasets.arms import autoregressive_coefficients
 from tvbandits.datasets.fields import KINDS
 from tvbandits.datasets.limited import LimitedProblem
 from tvbandits.datasets.peaks import reflect
@@ -80,7 +80,7 @@ def test_problems_keep_to_the_protocol(problem: Any) -> None:
         assert values.max() <= problem.best(t) + 1e-9
         np.testing.assert_array_equal(problem.value(X[::-1], t), values[::-1])
     for t in (0.0, problem.horizon + 1.0) if problem not in MADE_UP else ():
-        refused(ValueError, "known", problem.value, X, t)
+        refused(ValueError, "is defined", problem.value, X, t)
     assert problem.noise_variance > 0
     if problem in MADE_UP:
         assert problem.variation > 0
@@ -217,15 +217,17 @@ def test_a_reward_without_a_switch_does_not_vary() -> None:
 @pytest.mark.parametrize("t", [0.0, 0.99, -1.0, 31.0, math.nan, math.inf])
 def test_drift_is_known_at_its_steps_and_switching_until_its_horizon(t: float) -> None:
     drift, switching = MADE_UP[2:4]
-    at_steps = r"gp-drift is known at t = 1, 2, \.\.\., 30; got t = "
+    at_steps = r"gp-drift is defined at t = 1, 2, \.\.\., 30; got t = "
     refused(ValueError, rf"{at_steps}2.5", drift.best, 2.5)
-    for problem, says in ((drift, at_steps), (switching, "known for 1 <= t < 31; got t = ")):
+    for problem, says in ((drift, at_steps), (switching, "defined for 1 <= t < 31; got t = ")):
         refused(ValueError, f"{says}{t}", problem.value, problem.domain.X, t)
         refused(ValueError, f"{says}{t}", problem.best, t)
 
 
 def test_a_landscape_that_no_memory_holds() -> None:
-    refused(ValueError, f"of {2**53 * 500} numbers, more than", GeneralisedMovingPeaks, peaks=2**53)
+    refused(
+        ValueError, f"store {2**53 * 500} numbers, more than", GeneralisedMovingPeaks, peaks=2**53
+    )
 
 
 @pytest.mark.parametrize("make", [AutoregressiveArms, BannersByDay, TimedParabola])
@@ -323,7 +325,7 @@ def test_arms_switch_where_they_should() -> None:
 
 
 def test_the_autoregression_has_unit_variance() -> None:
-    coefficients, variance = autoregression()
+    coefficients, variance = autoregressive_coefficients()
     assert coefficients.sum() == pytest.approx(0.97)
     assert coefficients[1] / coefficients[0] == pytest.approx(np.exp(-1 / 6))
     # The covariances by their own recursion: the state's covariance is a fixed point.

@@ -153,11 +153,11 @@ def test_a_table_that_drifts(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("x,y\n1,2\n", "reward must"),
-        ("\x1b[2Jx,y\n1,2\n", r'no "reward" in  \[2Jx, y$'),  # nothing that a terminal obeys
+        ("\x1b[2Jx,y\n1,2\n", r'no "reward" among  \[2Jx, y$'),  # nothing that a terminal obeys
         ("reward\n1\n", "input"),
         (",x,reward\n0,1,2\n", "without a name"),
         ("x,reward\n1,two\n", "reward must .*two in row 1 of 1"),
-        ("x,t,reward\n1,1,2\n2,1,3\n1,2,5\n", r"1 rewards are missing.* \[2.0\] at 2"),
+        ("x,t,reward\n1,1,2\n2,1,3\n1,2,5\n", r"1 rewards are missing.* \[2.0\] at time 2"),
         ("x,t,reward\n1,1,2\n1,1,3\n", r"two rewards of \[1.0\] at time 1"),
     ],
 )

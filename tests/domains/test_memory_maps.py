@@ -145,12 +145,12 @@ def test_a_memory_map_that_does_not_fit_is_named_by_its_path(
 ) -> None:
     np.save(tmp_path / "points.npy", SOME.astype(np.float32))
     X = np.load(tmp_path / "points.npy", mmap_mode="r")
-    monkeypatch.setattr(rows, "_memory", lambda: float(8 * SOME.size - 1))
+    monkeypatch.setattr(rows, "_get_memory_size", lambda: float(8 * SOME.size - 1))
     refused(ValueError, r"path of their \.npy .*got shape \(500, 2\)", Candidates, X)
     assert len(Candidates(tmp_path / "points.npy")) == len(X)
-    monkeypatch.setattr(rows, "_memory", lambda: float(8 * SOME.size))
+    monkeypatch.setattr(rows, "_get_memory_size", lambda: float(8 * SOME.size))
     assert Candidates(X).in_memory
 
 
 def test_the_memory_of_a_machine_holds_the_points() -> None:
-    assert rows._memory() > POINTS.nbytes
+    assert rows._get_memory_size() > POINTS.nbytes

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, Box, Candidates, Integer, Log, Periodic, Recipe, Space, load, policies
-from tvbandits.domains.domain import columns_by_name
+from tvbandits.domains.domain import encode_context
 from tvbandits.domains.moving import distances
 from tvbandits.domains.parameters import Category, Choice, Parameter, Real, as_parameter
 from tvbandits.gp.additive import box_kernel, joint_box_kernel
@@ -288,7 +288,7 @@ def test_slopes_along_the_cube_are_those_of_differences() -> None:
         return np.sin(SPACE.from_unit(V) * 0.1) @ weights
 
     X = SPACE.from_unit(U)
-    slopes = SPACE.along(X, 0.1 * np.cos(0.1 * X) * weights)
+    slopes = SPACE.convert_slopes(X, 0.1 * np.cos(0.1 * X) * weights)
     for j, part in enumerate(SPACE.parameters):
         shift = 1e-6 * np.eye(len(SPACE.names))[j]
         expected = np.zeros(7) if part.size else (f(U + shift) - f(U - shift)) / 2e-6
@@ -347,7 +347,7 @@ def test_candidates_have_an_hour_as_a_context() -> None:
     bandit = Bandit(Recipe(domain, RBF([1.0, 3.0, 3.0, 1.0]), 0.01))
     x = bandit.ask(1, context={"hour": 23.5, "load": 5})
     np.testing.assert_array_equal(
-        x[0, 1:], columns_by_name(domain.context_parameters, {"hour": 23.5, "load": 5})
+        x[0, 1:], encode_context(domain.context_parameters, {"hour": 23.5, "load": 5})
     )
     bandit.tell(x, [1.0], 1)
     assert bandit.history["hour"].tolist() == [23.5]

@@ -259,7 +259,7 @@ def brute_force(space: Space, f: Any, points: int) -> float:
     for codes in product(*others):
         x = np.linspace(low, high, points)
         full = np.column_stack([x, *(np.full(points, code) for code in codes)])
-        best = max(best, float(f(space._points(full)).max()))
+        best = max(best, float(f(space._to_points(full)).max()))
     return best
 
 
@@ -278,7 +278,7 @@ def test_long_ranges_against_brute_force(seed: int) -> None:
     # The best x is a / 1000 for every a, which is on a grid.
     a, b = np.meshgrid(np.arange(1001.0), np.arange(-50.0, 51.0), indexing="ij")
     codes = np.column_stack([a.ravel() / 1000, a.ravel(), b.ravel(), np.ones(a.size)])
-    best = float(rugged(LONG._points(codes)).max())
+    best = float(rugged(LONG._to_points(codes)).max())
     found, height = LONG.maximize(rugged, generator(seed))
     assert height == pytest.approx(best, abs=1e-6)
     np.testing.assert_array_equal(LONG.check(found), found[None, :])
@@ -343,7 +343,7 @@ def test_it_is_a_kernel_of_scikit_learns_form() -> None:
         one.clone_with_theta(np.log([0.5]))([[0.0], [1.0]])[0, 1],
         Matern(0.5, nu=2.5)([[0.0], [1.0]])[0, 1],
     )
-    refused(ValueError, "sees points of dimension 5, got 2", kernel, np.zeros((3, 2)))
+    refused(ValueError, "is for points of dimension 5, got 2", kernel, np.zeros((3, 2)))
     for nu in (0, 10.1, 100.0, 1e300):
         match = rf"nu, unless it is infinite, must lie in \(0, 10\], got {re.escape(f'{nu}')}"
         refused(ValueError, match, OVEN.kernel, nu)
@@ -398,24 +398,31 @@ def test_what_is_no_table(frame: Any, said: str) -> None:
 def test_context_by_name() -> None:
     table = DICE.candidates(context=["colour", "left"])
     assert table.context == (2, 3, 0)
-    rows = table.rows_of({"left": 3, "colour": "blue"})
-    np.testing.assert_array_equal(rows, table.rows_of([0.0, 1.0, 3.0]))
+    rows = table.find_context_rows({"left": 3, "colour": "blue"})
+    np.testing.assert_array_equal(rows, table.find_context_rows([0.0, 1.0, 3.0]))
     frame = table.decode(table.X[rows])
     assert set(frame["colour"]) == {"blue"}
     assert list(frame["left"]) == [3] * 6
     assert list(frame["right"]) == [1, 2, 3, 4, 5, 6]
-    refused(ValueError, r"context 'colour' is missing, got {'left': 3}", table.rows_of, {"left": 3})
+    refused(
+        ValueError,
+        r"context 'colour' is missing, got {'left': 3}",
+        table.find_context_rows,
+        {"left": 3},
+    )
     with pytest.raises(ValueError, match=r"colour must be one of .* got 'green'"):
-        table.rows_of({"left": 3, "colour": "green"})
+        table.find_context_rows({"left": 3, "colour": "green"})
     with pytest.raises(ValueError, match="left must be a whole number from 1 to 6, got 9"):
-        table.rows_of({"left": 9, "colour": "red"})
+        table.find_context_rows({"left": 9, "colour": "red"})
     with pytest.raises(ValueError, match=r"context must be .* got 'size'"):
         DICE.candidates(context=["size"])
     with pytest.raises(ValueError, match=r"context must be .* got 'size'"):
         Space(speed=(0.0, 1.0)).candidates(context=["size"])  # before its points are counted
     with pytest.raises(ValueError, match="context must leave a column to choose"):
         DICE.candidates(context=["left", "right", "colour"])
-    refused(ValueError, "candidates have no context columns", DICE.candidates().rows_of, {})
+    refused(
+        ValueError, "candidates have no context columns", DICE.candidates().find_context_rows, {}
+    )
 
 
 # --- candidates with columns that the world decides about
@@ -425,15 +432,20 @@ WEATHER = Candidates(X, context=[1, 2])
 
 
 def test_rounding_is_forgiven_and_no_more() -> None:
-    np.testing.assert_array_equal(WEATHER.rows_of([10.0 + 9e-9, 1.0]), [0, 1])
-    refused(ValueError, r"nearest context is \[10.0, 1.0\]", WEATHER.rows_of, [10.0 + 2e-8, 1.0])
+    np.testing.assert_array_equal(WEATHER.find_context_rows([10.0 + 9e-9, 1.0]), [0, 1])
+    refused(
+        ValueError,
+        r"nearest context is \[10.0, 1.0\]",
+        WEATHER.find_context_rows,
+        [10.0 + 2e-8, 1.0],
+    )
 
 
 def test_a_context_that_no_candidate_has() -> None:
     said = r"context \[19.0, 1.0\] in columns \[1, 2\]; the nearest context is \[20.0, 1.0\]"
-    refused(ValueError, said, WEATHER.rows_of, [19.0, 1.0])
-    refused(ValueError, r"context must .*\(1,\)", WEATHER.rows_of, [10.0])
-    refused(ValueError, "context must .*'hot'", WEATHER.rows_of, "hot")
+    refused(ValueError, said, WEATHER.find_context_rows, [19.0, 1.0])
+    refused(ValueError, r"context must .*\(1,\)", WEATHER.find_context_rows, [10.0])
+    refused(ValueError, "context must .*'hot'", WEATHER.find_context_rows, "hot")
 
 
 # A domain, and others that are not it.
@@ -483,11 +495,11 @@ def test_a_domain_is_a_value(kind: str) -> None:
 def test_contexts_partition(points: list[tuple[float, ...]], context: tuple[int, ...]) -> None:
     candidates = Candidates(np.array(points), context=context)
     contexts = {tuple(point[column] for column in context) for point in points}
-    rows = np.concatenate([candidates.rows_of(values) for values in contexts])
+    rows = np.concatenate([candidates.find_context_rows(values) for values in contexts])
     assert sorted(rows) == list(range(len(points)))
     for values in contexts:
         expected = [i for i, p in enumerate(points) if tuple(p[c] for c in context) == values]
-        assert list(candidates.rows_of(values)) == expected
+        assert list(candidates.find_context_rows(values)) == expected
 
 
 # --- arms that have a name and nothing else, told and decoded by their names

@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF
 from tests.helpers.refusals import refused
 from tvbandits import Box, Candidates, policies
 from tvbandits.domains.candidates import CandidatesInContext
-from tvbandits.ties import draw_of_largest, first_of_largest, row_of_largest, tied_rows
+from tvbandits.ties import acquisition_argmax, find_tied_rows, first_argmax, random_argmax
 from tvbandits.validation import Array
 
 seeds = st.integers(0, 10_000)
@@ -34,52 +34,52 @@ def test_tied_rows_are_those_of_the_largest_level(
 ) -> None:
     scores = unit * np.array(levels, dtype=float)
     expected = [row for row, level in enumerate(levels) if level == max(levels)]
-    assert tied_rows(scores).tolist() == expected
-    assert tied_rows(shaken(scores, seed)).tolist() == expected
-    assert first_of_largest(shaken(scores, seed)) == expected[0]
+    assert find_tied_rows(scores).tolist() == expected
+    assert find_tied_rows(shaken(scores, seed)).tolist() == expected
+    assert first_argmax(shaken(scores, seed)) == expected[0]
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e5, -1e5])
 def test_an_offset_does_not_make_scores_tie(offset: float) -> None:
-    assert tied_rows(offset + np.array([0.0, 1.0, 1.0 + 1e-4])).tolist() == [2]
-    assert tied_rows(shaken(np.full(5, offset), 0)).tolist() == [0, 1, 2, 3, 4]
+    assert find_tied_rows(offset + np.array([0.0, 1.0, 1.0 + 1e-4])).tolist() == [2]
+    assert find_tied_rows(shaken(np.full(5, offset), 0)).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_what_a_price_forbids_does_not_make_scores_tie() -> None:
-    assert tied_rows([1.0, 1.0 + 1e-6, -1e12]).tolist() == [1]
-    assert tied_rows([1.0, 1.0 + 1e-6, -np.inf]).tolist() == [1]
+    assert find_tied_rows([1.0, 1.0 + 1e-6, -1e12]).tolist() == [1]
+    assert find_tied_rows([1.0, 1.0 + 1e-6, -np.inf]).tolist() == [1]
 
 
 def test_infinite_scores_tie_with_their_like() -> None:
-    assert tied_rows([np.inf, 1.0, np.inf]).tolist() == [0, 2]
-    assert tied_rows([-np.inf, -np.inf]).tolist() == [0, 1]
-    assert tied_rows([-np.inf, 0.0]).tolist() == [1]
+    assert find_tied_rows([np.inf, 1.0, np.inf]).tolist() == [0, 2]
+    assert find_tied_rows([-np.inf, -np.inf]).tolist() == [0, 1]
+    assert find_tied_rows([-np.inf, 0.0]).tolist() == [1]
 
 
 def test_a_larger_share_is_for_what_has_lost_digits() -> None:
     variances = np.array([0.0, 2.0 - 1e-8, 1.0, 2.0])
-    assert first_of_largest(variances) == 3
-    assert first_of_largest(variances, 1e-8) == 1
+    assert first_argmax(variances) == 3
+    assert first_argmax(variances, 1e-8) == 1
 
 
 def test_draws_do_not_depend_on_how_many_tie_by_rounding() -> None:
     scores = np.repeat([1.0, 0.5], 5)
     one, other = np.random.default_rng(1), np.random.default_rng(1)
     for seed in range(50):
-        assert draw_of_largest(scores, one) == draw_of_largest(shaken(scores, seed), other)
+        assert random_argmax(scores, one) == random_argmax(shaken(scores, seed), other)
     assert one.random() == other.random()
 
 
 def test_draws_leave_the_generator_alone_where_nothing_ties() -> None:
     rng = np.random.default_rng(2)
-    assert draw_of_largest([0.0, 1.0, 0.5], rng) == 1
+    assert random_argmax([0.0, 1.0, 0.5], rng) == 1
     assert rng.random() == np.random.default_rng(2).random()
 
 
 def test_the_row_of_the_largest_refuses_what_is_no_number() -> None:
     X = np.arange(2.0)[:, None]
     message = r"acquisition is NaN at the point \[1.0\] \(row 1\)"
-    refused(ValueError, message, row_of_largest, [0.0, np.nan], X, np.random.default_rng())
+    refused(ValueError, message, acquisition_argmax, [0.0, np.nan], X, np.random.default_rng())
 
 
 # --- what is chosen ----------------------------------------------------------------------------------
@@ -121,9 +121,9 @@ def plays(policy: str, monkeypatch: pytest.MonkeyPatch, noise: float) -> list[fl
     count = iter(range(10_000))
 
     def with_noise(scores: Array, share: float = 1e-9) -> Any:
-        return tied_rows(shaken(np.asarray(scores, dtype=float), next(count), noise), share)
+        return find_tied_rows(shaken(np.asarray(scores, dtype=float), next(count), noise), share)
 
-    monkeypatch.setattr("tvbandits.ties.tied_rows", with_noise)
+    monkeypatch.setattr("tvbandits.ties.find_tied_rows", with_noise)
     parts: dict[str, Any] = (
         {} if policy == "eps_greedy" else {"kernel": RBF(0.3), "noise_variance": 0.01}
     )

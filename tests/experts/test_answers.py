@@ -80,7 +80,7 @@ def test_budgeted_refuses_an_expert_that_states_some_variances_only() -> None:
             return answers
 
     expert = Budgeted(Changing(), total=10, cost=100.0)
-    with pytest.raises(ExpertError, match="some of its answers only"):
+    with pytest.raises(ExpertError, match="variances with all of its answers or with none"):
         expert.query(SITES.X[:3], 1.0)
 
 

@@ -55,7 +55,7 @@ def test_the_first_points_are_asked_and_a_note_says_so() -> None:
     np.testing.assert_array_equal(said.values, [7, 8, 9] + [np.nan] * 7)
     np.testing.assert_array_equal(said.variance[:3], 0.5)
     assert said.cost == 6.0
-    note = "budget: 3 of 10 points asked, 3 of 3 at t = 7, 3 of 500 in total"
+    note = "budget: queried 3 of 10 points, 3 of 3 at t = 7, 3 of 500 in total"
     assert said.notes == ("inner", note)
     assert expert.spending == Spending(queries=1, asked=3, answered=3, refused=7, cost=6.0)
 
@@ -64,7 +64,7 @@ def test_nothing_left_nobody_called() -> None:
     meter = Meter()
     said = Budgeted(meter, total=0).query(X, 1.0)
     assert not said.answered.any()
-    assert said.notes == ("budget: 0 of 10 points asked, 0 of 0 in total",)
+    assert said.notes == ("budget: queried 0 of 10 points, 0 of 0 in total",)
     assert (meter.asked, said.cost) == ([], 0.0)
     assert len(Budgeted(meter, total=9).query(np.empty((0, 1)), 1.0)) == 0
     assert meter.asked == []
@@ -297,7 +297,7 @@ def test_a_failure_that_passes_is_tried_again() -> None:
     np.testing.assert_array_equal(said.values, X_RETRYING[:, 0] + 2.0)
     assert len(script.asked) == 3
     assert said.cost == 1.0
-    why = "3 of 3 attempts, one failed with ExpertUnavailableError: busy"
+    why = "3 of 3 attempts were made; the last failure was ExpertUnavailableError: busy"
     assert said.notes == ("inner", why)
     assert quick(Script()).query(X_RETRYING, 2.0).notes == ("inner",)
 
@@ -305,12 +305,14 @@ def test_a_failure_that_passes_is_tried_again() -> None:
 @pytest.mark.parametrize("time_out", [None, LONG])
 def test_after_the_last_attempt_it_is_unavailable(time_out: float | None) -> None:
     script = Script(*[OSError(f"no line {k}") for k in range(9)])
-    match = "no answer after 4 attempts, at last OSError: no line 3"
+    match = "no answer after 4 attempts; the last error was OSError: no line 3"
     with pytest.raises(ExpertUnavailableError, match=match) as caught:
         quick(script, attempts=4, time_out=time_out).query(X_RETRYING, 1.0)
     assert isinstance(caught.value.__cause__, OSError)
     assert len(script.asked) == 4
-    with pytest.raises(ExpertUnavailableError, match="no answer after 1 attempt, at last OSErr"):
+    with pytest.raises(
+        ExpertUnavailableError, match="no answer after 1 attempt; the last error was OSErr"
+    ):
         quick(script, attempts=1, time_out=time_out).query(X_RETRYING, 1.0)
 
 
@@ -389,10 +391,14 @@ def test_a_call_that_hangs_is_given_up_and_never_joined() -> None:
     hang = Hang()
     script = Script(hang)
     expert = quick(script, time_out=0.05)
-    with pytest.raises(ExpertUnavailableError, match="at last TimeoutError: an earlier call still"):
+    with pytest.raises(
+        ExpertUnavailableError, match="last error was TimeoutError: an earlier call still"
+    ):
         expert.query(X_RETRYING, 3.0)
     assert len(script.asked) == 1
-    with pytest.raises(ExpertUnavailableError, match="3 attempts, at last TimeoutError: an earlie"):
+    with pytest.raises(
+        ExpertUnavailableError, match="3 attempts; the last error was TimeoutError: an earlie"
+    ):
         expert.query(X_RETRYING, 4.0)
     assert len(script.asked) == 1
     hang.go.set()
@@ -412,7 +418,10 @@ def test_a_time_out_is_tried_again_once_the_call_is_over() -> None:
 
     expert = Retrying(Script(hang), time_out=0.05, sleep=sleep)
     said = expert.query(X_RETRYING, 3.0)
-    assert said.notes[1] == "2 of 3 attempts, one failed with TimeoutError: no answer within 0.05 s"
+    assert (
+        said.notes[1]
+        == "2 of 3 attempts were made; the last failure was TimeoutError: no answer within 0.05 s"
+    )
     np.testing.assert_array_equal(said.values, X_RETRYING[:, 0] + 3.0)
 
 

@@ -317,7 +317,10 @@ def test_the_probe_asks_about_the_newest_point_too() -> None:
     said = expert.query(POINTS[:2], 3.0)
     assert off.asked == [([9.0, 0.0, 1.0], 3.0)]
     assert (len(said), said.cost) == (2, 3.0)
-    assert said.notes == ("inner", "calibration: [9.0], last rewarded, was asked about too")
+    assert said.notes == (
+        "inner",
+        "calibration: also queried [9.0], the point of the latest reward",
+    )
     assert expert.report().pairs == 1
     np.testing.assert_array_equal(said.values, Off().query(POINTS[:2], 3.0).values)
 

@@ -53,9 +53,9 @@ def remarks(report: Report) -> dict[str, str]:
 def test_a_budget_that_runs_out_is_a_remark() -> None:
     # Six answers for the form, six for a question, and three for the same one again.
     report = check_expert(Budgeted(SIMULATOR, total=15), X, 5.0, deterministic=True)
-    assert remarks(report)["answers the same question the same way"] == (
-        "asking again changed which of them were answered, and the expert said why: "
-        "budget: 3 of 6 points asked, 15 of 15 in total"
+    assert remarks(report)["gives equal answers to equal queries"] == (
+        "repeating the query changed which points were answered, and the expert's note says: "
+        "budget: queried 3 of 6 points, 15 of 15 in total"
     )
     assert report.cost == 15.0
 
@@ -65,20 +65,22 @@ def test_time_and_place_beyond_what_is_known() -> None:
     points = drift.domain.X[:4]
     found = remarks(check_expert(SimulatorExpert(drift), points, 9.0, outside=[[7.0, 7.0]]))
     times = found["answers, refuses or declines other times"]
-    assert times.startswith("t = 10 raised ValueError: gp-drift is known at t = 1, 2, ..., 9; got")
+    assert times.startswith(
+        "t = 10 raised ValueError: gp-drift is defined at t = 1, 2, ..., 9; got"
+    )
     assert "t = 9.5 raised" in times
     assert "t = 8" not in times
     beyond = found["refuses or declines points outside"]
     assert "X must be candidates, but [7.0, 7.0]" in beyond
-    assert beyond.endswith("(a bandit stops, as it is broken)")
+    assert beyond.endswith("(a bandit stops, since this is a mistake)")
 
 
 def test_a_guess_outside_is_a_remark() -> None:
     report = check_expert(SIMULATOR, X, 5.0, outside=[[900.0], [901.0]])
-    said = "2 of 2 are answered, 2 of them as surely as inside"
+    said = "2 of 2 points were answered, 2 of them with no more variance than inside"
     assert remarks(report) == {"refuses or declines points outside": said}
     careful = By(lambda x, _t: Answers(x[:, 0], 0.1 + np.abs(x[:, 0])))
-    said = "1 of 1 are answered, 0 of them as surely as inside"
+    said = "1 of 1 points were answered, 0 of them with no more variance than inside"
     assert said in str(check_expert(careful, X, 5.0, outside=[[900.0]]))
     refusing = By(lambda x, _t: Answers(np.where(x[:, 0] > 99, np.nan, 1.0), 0.1))
     report = check_expert(refusing, X, 5.0, outside=[[900.0]])
@@ -90,7 +92,7 @@ def test_what_cannot_be_pickled_is_a_remark() -> None:
     assert "a bandit with it cannot be saved" in remarks(report)["can be pickled"]
     report = check_expert(Calibrated(CallableExpert(lambda x, t: x[:, 0] + t, 0.1)), X, 5.0)
     shown = "counts rewards once that are shown twice"
-    assert remarks(report)[shown].startswith("not tried: rewards are shown to copies only")
+    assert remarks(report)[shown].startswith("skipped: rewards are shown only to copies")
 
 
 def test_one_that_answers_nothing_is_a_remark() -> None:
@@ -111,7 +113,7 @@ def test_the_report_counts_what_it_asked() -> None:
     report = check_expert(By(answer), X, 5.0, deterministic=True, outside=X, threads=3)
     assert (report.questions, report.points) == (len(asked), sum(asked))
     assert report.cost == 2.0 * len(asked)
-    assert str(report).splitlines()[-1] == f"{len(asked)} questions about {sum(asked)} points, " + (
+    assert str(report).splitlines()[-1] == f"{len(asked)} queries of {sum(asked)} points, " + (
         f"cost {2 * len(asked)}"
     )
 
@@ -130,9 +132,9 @@ def test_honest_noise_passes_unless_the_same_answer_was_promised() -> None:
     expert = Fresh()
     for _ in range(100):
         assert check_expert(expert, X, 5.0, threads=0).success
-    with pytest.raises(AssertionError, match="FAIL   answers the same question the same wa") as no:
+    with pytest.raises(AssertionError, match="FAIL   gives equal answers to equal querie") as no:
         check_expert(expert, X, 5.0, deterministic=True)
-    assert failures(str(no.value)) == ["answers the same question the same way"]
+    assert failures(str(no.value)) == ["gives equal answers to equal queries"]
 
 
 # --- broken ones: each fails its own finding, and no other ------------------------------------------
@@ -274,8 +276,8 @@ class Blind:
 
 METHOD = "has a method query(X, t)"
 FORM = "returns valid Answers, one for each point"
-SAME = "answers the same question the same way"
-ORDER = "does not mind the order of points"
+SAME = "gives equal answers to equal queries"
+ORDER = "gives answers that do not depend on the order of points"
 TIMES = "answers, refuses or declines other times"
 OUTSIDE = "refuses or declines points outside"
 THREADS = "answers 4 threads at once"
@@ -286,25 +288,25 @@ BROKEN: dict[str, tuple[Any, str, str]] = {
     "a class": (By, METHOD, "By'> has none"),
     "too short": (By(too_short), FORM, "must answer 6 points, got 5 values"),
     "down": (By(down), FORM,
-        "raised OSError: no such sensor (a bandit goes on without it, as it is"),
+        "raised OSError: no such sensor (a bandit continues without the expert, since"),
     "mistaken": (By(mistaken), FORM,
-        "raised TypeError: no such thing (a bandit stops, as it is bro"),
+        "raised TypeError: no such thing (a bandit stops, since this is a mis"),
     "an array": (By(an_array), FORM, "must return Answers, got ndarray"),
     "secret": (By(partial(secretly, variance=np.full(6, -0.01))), FORM,
         "variance must be positive, got -0.01"),
     "cost": (By(partial(secretly, cost=np.inf)), FORM, "cost must be finite and not negative, got inf"),
-    "fresh": (Fresh(), SAME, "asking again changed the answer for row 0"),
-    "mutating": (By(mutating), "leaves X as it was", "X was changed in place"),
+    "fresh": (Fresh(), SAME, "repeating the query changed the answer for row 0"),
+    "mutating": (By(mutating), "does not change X", "X was changed in place"),
     "only many": (By(only_many), "answers a single point", "raised IndexError: one point is not"),
-    "distinct": (By(distinct), "answers points that are asked about twice",
+    "distinct": (By(distinct), "answers a query that contains points twice",
         "must answer 12 points, got 6 values"),
     "sorting": (By(sorting), ORDER, "another order of the points changed the answer for row 0"),
     "quietly": (By(quietly_order_dependent), ORDER, "another order of the points changed the answer"),
-    "refusing": (By(refusing_the_last), ORDER, "changed which of them were answered, and no note"),
+    "refusing": (By(refusing_the_last), ORDER, "changed which points were answered, and no note"),
     "one table": (By(one_table), TIMES, "raised KeyError: 6.0"),
     "outside": (By(crashing_outside), OUTSIDE, "raised KeyError: 900.0"),
     "sharing": (Sharing(), THREADS, "changed the answer for row"),
-    "busy": (Busy(), THREADS, "raised ExpertUnavailableError: busy (a bandit goes on without it"),
+    "busy": (Busy(), THREADS, "raised ExpertUnavailableError: busy (a bandit continues without"),
     "forgetful": (Forgetful(), "can be pickled", "a copy changed the answer for row"),
     "counting": (Counting(), SHOWN, "showing the rewards again changed the answer for row 0"),
     "blind": (Blind(), SHOWN, "raised KeyError: 6"),
@@ -327,7 +329,7 @@ def test_an_order_dependence_that_is_symmetric_is_found_out(count: int) -> None:
 def test_broken_experts_are_found_out(broken: str) -> None:
     expert, sentence, detail = BROKEN[broken]
     before = X.copy()
-    with pytest.raises(AssertionError, match="the expert does not keep to the protocol:") as caught:
+    with pytest.raises(AssertionError, match="the expert does not follow the protocol:") as caught:
         check_expert(expert, X, 5.0, deterministic=True, outside=[[900.0], [901.0]])
     np.testing.assert_array_equal(X, before)
     lines = str(caught.value).splitlines()
@@ -338,7 +340,7 @@ def test_broken_experts_are_found_out(broken: str) -> None:
     assert len(lines) in (13, 14)  # a heading, 11 findings or 12, the account
     skipped = [line for line in lines if line.startswith("- ")]
     assert all(
-        f'not tried, because of "{sentence}"' in line or sentence in (METHOD,) for line in skipped
+        f'skipped, because of "{sentence}"' in line or sentence in (METHOD,) for line in skipped
     )
     assert len(skipped) == {METHOD: 10, FORM: 9, ORDER: 1}.get(sentence, 0)
 
@@ -496,7 +498,9 @@ def test_another_state_changes_nothing(name: str, wrong: dict[str, Any]) -> None
     before = state_of(expert)
     with pytest.raises(ValueError, match=r"not the state of|the state is of"):
         restore_state(expert, {"kind": name, **wrong})
-    with pytest.raises(ValueError, match=f"the state is of Somebody, and is given to {name}"):
+    with pytest.raises(
+        ValueError, match=f"the state is of Somebody, and cannot be restored in {name}"
+    ):
         restore_state(expert, {"kind": "Somebody"})
     refused(ValueError, "the state is of no expert", restore_state, expert, None)
     assert state_of(expert) == before
@@ -505,5 +509,5 @@ def test_another_state_changes_nothing(name: str, wrong: dict[str, Any]) -> None
 def test_who_keeps_nothing_says_so() -> None:
     assert state_of(object()) is None
     restore_state(object(), None)
-    with pytest.raises(ValueError, match="given to object, which keeps nothing"):
+    with pytest.raises(ValueError, match="restored in object, which has no state"):
         restore_state(object(), {"kind": "Budgeted"})

@@ -121,8 +121,8 @@ def test_notes_and_costs_count() -> None:
     np.testing.assert_array_equal(said.answered, [False, True, False, False])
     assert said.cost == 0.5
     assert said.notes == (
-        "2 of 4 points have no recorded answer for t = 5",
-        "1 of 4 recorded answers are too old at t = 5",
+        "2 of 4 points have no logged answer for t = 5",
+        "1 of 4 logged answers are too old at t = 5",
     )
     assert CachedLogExpert(rows).query([[0.0]], 1.0).notes == ()
 
@@ -195,7 +195,7 @@ def test_an_empty_log_answers_nothing() -> None:
     expert = CachedLogExpert(pd.DataFrame(GOOD).iloc[:0], tolerance=1.0, staleness=math.inf)
     said = expert.query([[0.0], [1.0]], 1.0)
     assert not said.answered.any()
-    assert said.notes == ("2 of 2 points have no recorded answer for t = 1",)
+    assert said.notes == ("2 of 2 points have no logged answer for t = 1",)
 
 
 def test_a_log_can_be_pickled() -> None:

@@ -169,7 +169,7 @@ def test_a_bad_reading_harms_nobody_else(bad: str) -> None:
 def test_readings_of_strangers_and_second_readings_are_left_out(who: Any) -> None:
     said = SensorExpert(STATIONS, Says([*ALL_GOOD, good(who, 9.0)])).query(np.array(PLACES), 5.0)
     np.testing.assert_array_equal(said.values, [1.0, 2.0, 3.0])
-    stranger = f"a reading of {who!r}, which was not asked, is left out"
+    stranger = f"a reading of {who!r}, which was not queried, is left out"
     assert said.notes == ("a second reading of 'A' is left out" if who == "A" else stranger,)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from docs.making.public_names import absent
+from docs.making.package_modules import modules_without_extra
 from tests.places import ROOT
 
 # The folders of experts and data sets stand at the top; in the package they are links.
@@ -113,7 +113,7 @@ def resolves(dotted: str) -> bool:
     try:
         pkgutil.resolve_name(dotted)
     except (ImportError, AttributeError):
-        return dotted.startswith(tuple(absent()))
+        return dotted.startswith(tuple(modules_without_extra()))
     return True
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tvbandits
-from docs.making.public_names import public_modules
+from docs.making.package_modules import public_modules
 from tests.places import ROOT
 
 

@@ -14,21 +14,22 @@ from docs.making import check, dark
 from docs.making.pictures import DARK as DARK_STYLE
 from tests.house.test_documents import check_command
 
-SHOWN = [each for path in check.PAGES for each in check.shown_on(path)]
+EXHIBITS = [each for path in check.PAGES for each in check.find_exhibits(path)]
 
 
-@pytest.mark.parametrize("shown", SHOWN, ids=str)
-def test_figure_names_its_command_and_its_check_can_run(shown: check.Shown) -> None:
-    assert shown.made is not None, f"{shown}: *Made by `command` on date, commit, machine.*"
-    assert shown.picture is None or shown.picture.is_file()
-    for column, how in shown.checks.items():
+@pytest.mark.parametrize("exhibit", EXHIBITS, ids=str)
+def test_figure_names_its_command_and_its_check_can_run(exhibit: check.Exhibit) -> None:
+    provenance = exhibit.provenance
+    assert provenance is not None, f"{exhibit}: *Made by `command` on date, commit, machine.*"
+    assert exhibit.picture is None or exhibit.picture.is_file()
+    for column, how in exhibit.checks.items():
         assert how["within"] > 0
         for command in check.commands_of(how):
-            assert command.removesuffix(" OUT") in " ".join(shown.made[0].split())
+            assert command.removesuffix(" OUT") in " ".join(provenance[0].split())
             if command.startswith("tvbandits "):
                 check_command(command)
-        if shown.picture is None:
-            assert column in check.cells_of(shown.text.splitlines()[0])
+        if exhibit.picture is None:
+            assert column in check.cells_of(exhibit.text.splitlines()[0])
 
 
 PAGE = """
@@ -71,27 +72,27 @@ def test_value_that_differs_and_table_that_nobody_made_are_found(
 ) -> None:
     monkeypatch.setattr(check, "ROOT", tmp_path)
     (tmp_path / "page.md").write_text(PAGE, encoding="utf-8")
-    shown, bare = check.shown_on(tmp_path / "page.md")
-    assert (str(shown), str(bare), bare.made) == ("page.md:2", "page.md:17", None)
+    exhibit, unmade = check.find_exhibits(tmp_path / "page.md")
+    assert (str(exhibit), str(unmade), unmade.provenance) == ("page.md:2", "page.md:17", None)
     rows = [
         {"policy": "tv-gp-ucb", "average_regret": regret, "average_regret_ci95": interval},
         {"policy": "uniform", "average_regret": 1.6, "average_regret_ci95": 0.1},
     ]
-    (tmp_path / "said.json").write_text(json.dumps({"summary": rows}), encoding="utf-8")
-    assert check.differing_cells(shown, {"tvbandits compare drifting-bump": tmp_path}) == found
+    (tmp_path / check.OUTPUT).write_text(json.dumps({"summary": rows}), encoding="utf-8")
+    assert check.compare_table(exhibit, {"tvbandits compare drifting-bump": tmp_path}) == found
 
 
 def test_picture_is_compared_but_for_the_part_that_no_other_run_draws_alike(tmp_path: Path) -> None:
     place = check.ROOT / "docs" / "architectures.png"
-    drawn = dark.pixels(place).copy()
+    drawn = dark.read_pixels(place).copy()
     height, width, _ = drawn.shape
     drawn[height // 2 :, : width // 2] = 0
     Image.fromarray(drawn).save(tmp_path / "new.png")
 
     def compared(**part: list[float]) -> list[str]:
         how = {"run": "command", "file": "new.png", "within": 1.0, **part}
-        shown = check.Shown("docs/page.md", 1, "![](architectures.png)", None, {"picture": how})
-        return check.differing_picture(shown, {"command": tmp_path})
+        exhibit = check.Exhibit("docs/page.md", 1, "![](architectures.png)", None, {"picture": how})
+        return check.compare_picture(exhibit, {"command": tmp_path})
 
     assert len(compared()) == len(compared(without=[0.5, 0.5, 1.0, 1.0])) == 1
     assert compared(without=[0.0, 0.5, 0.5, 1.0]) == []
@@ -108,7 +109,9 @@ DARK = (
 
 @pytest.mark.parametrize("name", DARK)
 def test_dark_picture_is_drawn_in_dark_colours_and_of_the_size_of_the_light_one(name: str) -> None:
-    light, drawn = (dark.pixels(check.ROOT / "docs" / f"{name}{end}.png") for end in ("", "-dark"))
+    light, drawn = (
+        dark.read_pixels(check.ROOT / "docs" / f"{name}{end}.png") for end in ("", "-dark")
+    )
     assert np.abs(np.subtract(light.shape, drawn.shape)).max() <= 0.02 * max(light.shape)
     ground = rc_params_from_file(DARK_STYLE, use_default_template=False)["figure.facecolor"]
     np.testing.assert_allclose(drawn[0, 0] / 255.0, to_rgb(ground), atol=0.01)

@@ -17,7 +17,7 @@ from tvbandits import Space  # noqa: E402
 from tvbandits.comparison.compare import compare  # noqa: E402
 from tvbandits.datasets import BumpAndWall, DriftingBump, MovingPeaks, SwitchingArms  # noqa: E402
 from tvbandits.datasets.arms import WearingArms  # noqa: E402
-from tvbandits.domains.candidates import candidates_of  # noqa: E402
+from tvbandits.domains.candidates import get_candidates  # noqa: E402
 from tvbandits.integrations.gymnasium import NAMES, ProblemEnv  # noqa: E402
 
 SMALL = {"horizon": 12}
@@ -60,7 +60,7 @@ def test_an_episode_is_a_run_of_a_comparison(problem: Any, fixed: bool) -> None:
     infos, ends = [], []
     for x in plays:
         if isinstance(env.action_space, Discrete):
-            candidates = candidates_of(env.problem.domain)
+            candidates = get_candidates(env.problem.domain)
             assert candidates is not None
             action: Any = candidates.index(x[None])[0]
         else:

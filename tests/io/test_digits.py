@@ -5,34 +5,34 @@ import math
 import numpy as np
 import pytest
 
-from tvbandits.text import interval_text, number_text
+from tvbandits.text import format_interval, format_number
 
 
 @pytest.mark.parametrize("size", [1e-12, 1e-6, 1.0, 1e3, 1e11])
 def test_numbers_keep_their_digits_in_any_unit(size: float) -> None:
     for share in (0.1234, 1.0, 7.654, -3.21):
         for digits in (3, 4):
-            text = number_text(size * share, digits)
+            text = format_number(size * share, digits)
             assert float(text) == pytest.approx(size * share, rel=0.5 * 10 ** (1 - digits))
             assert len(text) <= digits + 7
 
 
 def test_whole_numbers_below_a_million_are_written_in_full() -> None:
-    assert number_text(123456.7) == "123457"
-    assert number_text(-99999.9, 2) == "-100000"
-    assert number_text(1e6) == "1e+06"
-    assert (number_text(math.nan), number_text(0.0)) == ("nan", "0")
+    assert format_number(123456.7) == "123457"
+    assert format_number(-99999.9, 2) == "-100000"
+    assert format_number(1e6) == "1e+06"
+    assert (format_number(math.nan), format_number(0.0)) == ("nan", "0")
 
 
 @pytest.mark.parametrize("size", [1e-12, 1e-6, 1.0, 1e3, 1e11])
 def test_an_interval_shows_two_digits_of_its_half_and_the_mean_to_them(size: float) -> None:
     rng = np.random.default_rng(0)
     for mean, half in size * rng.lognormal(0.0, 2.0, (40, 2)):
-        one, other = map(float, interval_text(mean, half).split(" ± "))
+        one, other = map(float, format_interval(mean, half).split(" ± "))
         assert other == pytest.approx(half, rel=0.051)
         assert abs(one - mean) <= 0.051 * half + 1e-12 * mean
 
 
 def test_an_interval_of_no_width_or_no_end() -> None:
-    assert interval_text(1.5, 0.0) == "1.5 ± 0"
-    assert interval_text(1.5, math.inf, "+-") == "1.5 +- inf"
+    assert format_interval(1.5, 0.0) == "1.5 ± 0"
+    assert format_interval(1.5, math.inf, "+-") == "1.5 +- inf"

@@ -11,12 +11,12 @@ import pytest
 
 from tests.attack.saved_files import attack, cases, good, members, with_structure
 from tests.helpers.discovery import classes_with
-from tests.helpers.forged import forged, tree_values
-from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, made, noisy, step
+from tests.helpers.forged import forge, tree_values
+from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, make_player, noisy_wave, step
 from tests.helpers.refusals import refused
 from tvbandits import Options, SavedFileError, StateSpace, load, policies
 from tvbandits.experts import CallableExpert, StubTransport
-from tvbandits.io import CLASSES, VERSION, is_registered, name_of
+from tvbandits.io import CLASSES, VERSION, is_registered, qualified_name
 
 GOOD = good()
 
@@ -35,13 +35,13 @@ def test_hostile_files_and_damage_at_random_are_refused(hostile: dict[str, bytes
 
 SAID = {
     "pickle": r"it is not a saved file: it begins with b'\\x80",
-    "array of objects": "arrays/0.npy' is no array: .*it holds object",
+    "array of objects": "arrays/0.npy' is no array: .*it contains object",
     "pickle for an array": "arrays/0.npy' is no array: .*magic string",
-    "version of tomorrow": f"it is of version {VERSION + 1}, and {VERSION} is known here",
+    "version of tomorrow": f"it is of version {VERSION + 1}, but this tvbandits reads version {VERSION}",
     "SQLite": "it is not a saved file: it begins with b'SQLite f'",
     "name that leads up": "its members are not those of a saved file",
     "packed members": "its members are compressed or overlap",
-    "entry of code": "it uses 'os:system', which is not part of it",
+    "entry of code": "it uses 'os:system', which it does not contain",
     "array of a huge shape": "is no array: .* are not 0 bytes",
     "kernel of doublings": "more than 2000 kernels",
     "chain": "its values nest deeper than the limit of 100",
@@ -73,9 +73,9 @@ def test_a_large_file_is_not_read(tmp_path: Path) -> None:
 
 
 PLAYED: dict[str, Any] = {
-    "exact": lambda: made("et-gp-ucb"),
-    "sparse": lambda: made("bbkb"),
-    "sparse filter": lambda: made("tv-bbkb"),
+    "exact": lambda: make_player("et-gp-ucb"),
+    "sparse": lambda: make_player("bbkb"),
+    "sparse filter": lambda: make_player("tv-bbkb"),
     "state space": lambda: policies.tv_gp_ucb(
         LINE,
         kernel=KERNEL,
@@ -83,9 +83,9 @@ PLAYED: dict[str, Any] = {
         forgetting_rate=0.05,
         options=Options(posterior=StateSpace()),
     ),
-    "no model": lambda: made("evolution", INTERVAL),
-    "rival": lambda: made("ada-opkb"),
-    "predictive sampling": lambda: made("predictive-sampling"),
+    "no model": lambda: make_player("evolution", INTERVAL),
+    "rival": lambda: make_player("ada-opkb"),
+    "predictive sampling": lambda: make_player("predictive-sampling"),
 }
 
 
@@ -97,7 +97,7 @@ def test_a_forged_file_is_refused_or_plays_on(name: str, tmp_path: Path) -> None
     player.save(path)
     good, rng = path.read_bytes(), np.random.default_rng(1)
     for _ in range(12):
-        path.write_bytes(forged(good, rng))
+        path.write_bytes(forge(good, rng))
         try:
             player = load(path)
         except SavedFileError:
@@ -105,7 +105,7 @@ def test_a_forged_file_is_refused_or_plays_on(name: str, tmp_path: Path) -> None
             continue
         for t in (6.0, 7.0):
             X = player.ask(t)
-            player.tell(X, noisy(X, t), t)
+            player.tell(X, noisy_wave(X, t), t)
             assert np.isfinite(player.history["reward"].dropna()).all()
         player.save(path)
     assert refused >= 4
@@ -131,9 +131,9 @@ DAMAGE: list[tuple[str, Any, str]] = [
     ("covariance", negative, "eigenvalues from 0 to 1 expected, got -"),
     ("covariance", one_huge, "1e\\+300"),
     ("covariance", np.triu, "not symmetric"),
-    ("covariance", one_nan, "beyond what can be computed"),
-    ("features", one_huge, "beyond what can be computed"),
-    ("mean", one_huge, "beyond what can be computed"),
+    ("covariance", one_nan, "overflow, or are not finite"),
+    ("features", one_huge, "overflow, or are not finite"),
+    ("mean", one_huge, "overflow, or are not finite"),
     ("mean", np.transpose, "have shapes"),
     ("epsilon", 5.0, "epsilon must lie in"),
 ]
@@ -143,7 +143,7 @@ DAMAGE: list[tuple[str, Any, str]] = [
 def test_load_refuses_filters_that_no_rewards_lead_to(
     part: str, change: Any, says: str, tmp_path: Path
 ) -> None:
-    player, path = made("predictive-sampling"), tmp_path / "saved"
+    player, path = make_player("predictive-sampling"), tmp_path / "saved"
     for t in (1.0, 2.0, 3.0):
         step(player, t)
     rule = player.rule
@@ -225,9 +225,9 @@ def test_no_two_classes_of_files_share_a_name() -> None:
 
 def test_what_reaches_out_is_handed_over_by_name() -> None:
     assert not is_registered(StubTransport)
-    assert name_of(StubTransport) == "tvbandits:StubTransport"
+    assert qualified_name(StubTransport) == "tvbandits:StubTransport"
     assert is_registered(CallableExpert)
-    assert name_of(classes_with) == "tests.helpers.discovery:classes_with"
+    assert qualified_name(classes_with) == "tests.helpers.discovery:classes_with"
 
 
 def test_a_file_names_no_module() -> None:

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from typing_extensions import TypeAliasType, TypeVar
 
-from tvbandits.io import fits
+from tvbandits.io import matches_type
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 # As numpy 2.5 declares NDArray.
@@ -31,12 +31,12 @@ Aliased: Any = TypeAliasType(
 def test_arrays_are_compared_with_an_alias_of_a_type_of_arrays(
     array: Any, value: Any, kind: Any, right: bool
 ) -> None:
-    assert fits(value, array[kind]) is right
-    assert fits(value, array[kind] | None) is (right or value is None)
+    assert matches_type(value, array[kind]) is right
+    assert matches_type(value, array[kind] | None) is (right or value is None)
 
 
 def test_an_alias_without_parameters_is_what_it_stands_for() -> None:
     number: Any = TypeAliasType("number", float | None)
-    assert fits(1.0, number)
-    assert fits(None, number)
-    assert not fits("1", number)
+    assert matches_type(1.0, number)
+    assert matches_type(None, number)
+    assert not matches_type("1", number)

@@ -1,8 +1,8 @@
 """Batches: several points to play before any of their rewards is known.
 
-Within a batch the posterior mean stands still and the variances shrink as if the points chosen so far
-had been observed (their rewards are not needed for that). The width is inflated by a bound C on the
-ratio of the deviations at the batch's start to those now, and the batch ends when it could be exceeded:
+Within a batch the posterior mean stays the same, and the variances shrink as if the points chosen so far
+had been observed, which does not need their rewards. The width is multiplied by a bound C on the ratio
+of the deviations at the batch's start to those now. The batch ends when the ratio may exceed C:
 
 ==============  ==========================================================  ========================
 rule            ends when                                                   used by
@@ -14,13 +14,12 @@ rule            ends when                                                   used
 `ProductRatio`  prod_s (1 + var_{s-1}(x_s) / v) > C                         GP-BUCB (Desautels 2014)
 ==============  ==========================================================  ========================
 
-The point that exceeds the bound is the last of its batch ([BB] Algorithm 1, L4-L9). While the scale of
-the reward is to be learned and nothing is told, no variance has a unit: a batch is one point.
+The point that exceeds the bound is the last of its batch ([BB] Algorithm 1, L4-L9). Before the first
+reward the scale of the reward is unknown if it is learned, and a batch is one point.
 
-For a sparse posterior on fixed points the bounds of all of them are updated with every point of a batch
-(`SparseFantasy`), so that the argmax is read off. Where there are many candidates, upper bounds from
-before say which of them can lead, in the manner of the lazy bounds of [BB] A.3
-(`tvbandits.gp.top_candidates`), and a batch is chosen among these.
+For a sparse posterior on candidates, `SparseFantasy` updates the bounds with every point of a batch.
+Among many candidates a batch is chosen from the top ones, which `tvbandits.gp.top_candidates` finds by
+earlier upper bounds, as the lazy bounds of [BB] A.3.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.gp import linalg
 from tvbandits.gp.posterior import AppendBuffer, CandidateGrid, Data, Groups, Posterior, Prior
-from tvbandits.ties import TOLERANCE, draw_of_largest
+from tvbandits.ties import TOLERANCE, random_argmax
 from tvbandits.validation import Array, Index, finite_number, require, whole_number
 
-# So many candidates at the least are up to date in a batch.
+# Smallest number of candidates whose bounds a batch computes at once.
 FEWEST_UP_TO_DATE = 64
 
-# Of a batch's bounds to those of its start.
+# Largest C.
 MOST_RATIO = 1e6
 
 
@@ -55,71 +54,69 @@ class BatchStep:
     start, now : float
         Its variance over its noise variance, at the batch's start and just before it was added.
     covariances : callable
-        `covariances(Z)` returns cov_start(z, x) / v of kernel inputs z in `Z` (k, p) and its
-        own point x, shape (k,).
-    shares : callable
-        `shares(Z)` returns cov_start(x, z)^2 / (var_start(x) v) of inputs z in `Z` (k, p) at all fixed
-        points x, shape (k, A).
+        A function of kernel inputs `Z` (k, p) that returns cov_start(z, x) / v (k,) with this point x.
+    terms : callable
+        A function of inputs `Z` (k, p) that returns the terms cov_start(x, z)^2 / (var_start(x) v) of
+        Lemma 3 at all candidates x, shape (k, A).
     z : array of shape (1, p)
-        Its kernel input.
+        The kernel input of the point.
     """
 
     start: float
     now: float
     covariances: Callable[[Array], Array]
-    shares: Callable[[Array], Array]
+    terms: Callable[[Array], Array]
     z: Array = field(default_factory=lambda: np.empty((1, 0)))
 
 
 class BatchLimitWarning(UserWarning):
-    """A batch ended at its largest size, and its rule would have gone on; the message says why."""
+    """A warning that a batch ended at its largest size, before its rule ended it."""
 
 
-# Watches one batch: whether it ends with the point that was added.
+# A function of each point added to one batch, which returns whether the batch ends with it.
 Monitor: TypeAlias = Callable[[BatchStep], bool]
 
 
 class BatchRule(Protocol):
-    """When a batch ends."""
+    """A rule for the end of a batch."""
 
     @property
     def ratio_bound(self) -> float:
-        """C, which the width is multiplied by."""
+        """Return C, the factor of the width."""
 
     def monitor(self) -> Monitor:
-        """A new watch for a new batch."""
+        """Return a new monitor, for one batch."""
 
 
-# Most points of a batch, however it is asked for.
+# Largest number of points of a batch.
 LARGEST_BATCH = 100_000
 
-
-# A batch rule alone gives no more points, unless it is said.
-USUAL_LARGEST = 1_000
+# Default of the largest number of points that a batch rule allows.
+DEFAULT_LARGEST = 1_000
 
 
 @dataclass(frozen=True)
 class One:
-    """A batch of one."""
+    """A rule for batches of one point."""
 
     @property
     def ratio_bound(self) -> float:
-        """1."""
+        """Return C = 1."""
         return 1.0
 
     def monitor(self) -> Monitor:
-        """Ends at once."""
+        """Return a monitor that ends the batch with its first point."""
         return count_to(1)
 
 
 def count_to(size: int) -> Monitor:
-    """Watches a batch of a given size."""
-    left = size
+    """Return a monitor that ends the batch with its point number `size`."""
+    remaining = size
 
-    def full(step: BatchStep) -> bool:  # noqa: ARG001 - one face for all
-        nonlocal left
-        left -= 1
-        return left <= 0
+    def full(step: BatchStep) -> bool:  # noqa: ARG001 - as of `Monitor`
+        nonlocal remaining
+        remaining -= 1
+        return remaining <= 0
 
     return full
 
@@ -131,19 +128,19 @@ class _Ratio:
     ratio_bound: float = 2.0
 
     def __post_init__(self) -> None:
-        # A batch of n plays of one point shrinks its deviation by about the square root of n: a larger
-        # ratio is that of a batch that nobody waits for.
+        # n plays of one point divide its deviation by about the square root of n, so that a larger ratio
+        # is that of a batch of more than 1e12 plays.
         finite_number("ratio_bound", self.ratio_bound, low=1.0, high=MOST_RATIO)
 
     @property
     def _most(self) -> float:
-        """Return the bound, raised so far that rounding does not end a batch."""
+        """Return the bound, raised so that rounding errors do not end a batch."""
         return self.ratio_bound * (1.0 + TOLERANCE)
 
 
 @dataclass(frozen=True)
 class GlobalRatio(_Ratio):
-    """Lemma 1 of BBKB: a sum over the batch, O(1) a point.
+    """The rule of Lemma 1 of BBKB: a sum over the batch, in O(1) a point.
 
     Examples
     --------
@@ -158,7 +155,7 @@ class GlobalRatio(_Ratio):
     """
 
     def monitor(self) -> Monitor:
-        """A running sum."""
+        """Return a monitor with a running sum."""
         total = 1.0
 
         def full(step: BatchStep) -> bool:
@@ -171,11 +168,12 @@ class GlobalRatio(_Ratio):
 
 @dataclass(frozen=True)
 class LocalRatio(_Ratio):
-    """Lemma 3 of BBKB: a sum at every point of the domain, O(A m) for a point where all are needed.
+    """The rule of Lemma 3 of BBKB: a sum at every point of the domain, in at most O(A m) a point.
 
-    Most often the batch itself decides. With G = cov_start(batch, batch) / v, no sum exceeds the largest
-    eigenvalue of G, which is below its trace, the sum of Lemma 1; and the sum at a point of the batch is
-    (G^2)_ii / G_ii. All points of the domain are looked at between the two alone.
+    Mostly the points of the batch decide. With G = cov_start(batch, batch) / v, no sum exceeds the
+    largest eigenvalue of G, which is not above its trace, the sum of Lemma 1. The sum at a point of the
+    batch is (G^2)_ii / G_ii. The sums at all candidates are computed only if the bound is between
+    these.
 
     Examples
     --------
@@ -190,42 +188,43 @@ class LocalRatio(_Ratio):
     """
 
     def monitor(self) -> Monitor:
-        """Running sums at the points of the batch, then at all points."""
+        """Return a monitor with running sums at the points of the batch, then at all candidates."""
         return _LocalMonitor(self._most - 1.0)
 
 
 class _LocalMonitor:
-    """Watches one batch for Lemma 3, whose sums may not exceed `bound`."""
+    """A monitor of one batch for Lemma 3, which ends it when a sum exceeds `bound`."""
 
     def __init__(self, bound: float) -> None:
         self.bound = bound
-        # The distinct points of the batch, how often each is in it, and their cov_start over the noise.
+        # The distinct points of the batch, the count of each, and their cov_start over the noise
+        # variance.
         self.points, self.counts, self.covariance = np.empty((0, 1)), np.empty(0), np.empty((0, 0))
-        # What each of them adds to the sums at all points of the domain, once that is needed.
-        self.shares: list[Array] = []
+        # The term of each of them in the sums at all candidates, once these are computed.
+        self.terms: list[Array] = []
         self.sums = np.empty(0)
 
     def __call__(self, step: BatchStep) -> bool:
-        """Return whether a sum exceeds the bound, now that a point was added."""
+        """Return whether a sum exceeds the bound with the point of this step."""
         number = self._count(step)
-        own = self.covariance**2 @ self.counts
-        if (own > self.bound * np.diagonal(self.covariance)).any():
+        sums = self.covariance**2 @ self.counts
+        if (sums > self.bound * np.diagonal(self.covariance)).any():
             return True
         root = np.sqrt(self.counts)
         gap = self.bound * np.eye(len(root)) - root[:, None] * self.covariance * root
         if linalg.is_positive_definite(gap):
             return False
-        if not self.shares:
-            self.shares = list(step.shares(self.points))
-            self.sums = self.counts @ self.shares
+        if not self.terms:
+            self.terms = list(step.terms(self.points))
+            self.sums = self.counts @ self.terms
         else:
-            if number == len(self.shares):
-                self.shares.extend(step.shares(step.z))
-            self.sums += self.shares[number]
+            if number == len(self.terms):
+                self.terms.extend(step.terms(step.z))
+            self.sums += self.terms[number]
         return bool(self.sums.max() > self.bound)
 
     def _count(self, step: BatchStep) -> int:
-        """Count the point of a step, and return its number among the distinct ones."""
+        """Count the point of a step, and return its number among the distinct points."""
         u = len(self.points)
         repeated = np.flatnonzero((self.points == step.z).all(axis=1))
         if len(repeated):
@@ -233,16 +232,16 @@ class _LocalMonitor:
             return int(repeated[0])
         self.points = np.concatenate([self.points, step.z]) if u else step.z
         self.counts = np.append(self.counts, 1.0)
-        grown = np.empty((u + 1, u + 1))
-        grown[:u, :u] = self.covariance
-        grown[u] = grown[:, u] = step.covariances(self.points)
-        self.covariance = grown
+        covariance = np.empty((u + 1, u + 1))
+        covariance[:u, :u] = self.covariance
+        covariance[u] = covariance[:, u] = step.covariances(self.points)
+        self.covariance = covariance
         return u
 
 
 @dataclass(frozen=True)
 class ProductRatio(_Ratio):
-    """The rule of GP-BUCB: a product of the variances as they shrink.
+    """The rule of GP-BUCB: a product over the batch, of variances that shrink.
 
     Examples
     --------
@@ -257,7 +256,7 @@ class ProductRatio(_Ratio):
     """
 
     def monitor(self) -> Monitor:
-        """A running product."""
+        """Return a monitor with a running product."""
         bound, log_total = math.log(self._most), 0.0
 
         def full(step: BatchStep) -> bool:
@@ -270,38 +269,38 @@ class ProductRatio(_Ratio):
 
 @dataclass(frozen=True)
 class Batching:
-    """What ends a batch.
+    """The rule for the end of a batch, and limits of its size.
 
     Parameters
     ----------
     rule : BatchRule
-        One point by default.
+        By default batches of one point.
     smallest : int
-        With P > 1, batches begin with P most uncertain points, until no variance exceeds 1/P of the
-        noise variance: from then on no batch of BBKB is smaller than P (C - 1) ([BB], section 4).
+        With P > 1, batches have P of the most uncertain points until no variance exceeds 1/P of the
+        noise variance. From then on no batch of BBKB is smaller than P (C - 1) ([BB], section 4).
     largest : int
-        A batch ends here at the latest, with a warning if the rule would go on. A rule of variances
-        goes on for long where the noise variance is large beside the prior variance.
+        Largest size of a batch, with a warning if the rule has not ended it. Batches are long where the
+        noise variance is much larger than the prior variance.
 
     Raises
     ------
     ValueError
-        If the rule is none, or a number is no whole number of at least 1.
+        If the rule is not a batch rule, or a number is not a whole number of at least 1.
     """
 
     rule: BatchRule = field(default_factory=One)
     smallest: int = 1
-    largest: int = USUAL_LARGEST
+    largest: int = DEFAULT_LARGEST
 
     def __post_init__(self) -> None:
         rule: object = self.rule
-        good = callable(getattr(rule, "monitor", None)) and not isinstance(rule, type)
-        require(good, "rule", "a batch rule such as One() or GlobalRatio(2.0)", rule)
+        is_rule = callable(getattr(rule, "monitor", None)) and not isinstance(rule, type)
+        require(is_rule, "rule", "a batch rule such as One() or GlobalRatio(2.0)", rule)
         for name in ("smallest", "largest"):
             whole_number(name, getattr(self, name), at_most=LARGEST_BATCH)
 
 
-# --- what a batch is built on ------------------------------------------------------------------------
+# --- fantasies ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -313,7 +312,8 @@ class UpperBound:
     mean : callable
     times : float
     smooth : callable, optional
-        The bound with its slopes, for a posterior and `times`; or None, if it has none.
+        A function of a posterior and `times` that returns the bound with its slopes, or None if the
+        kernel has none.
     """
 
     mean: Callable[[Array], Array]
@@ -323,12 +323,12 @@ class UpperBound:
 
 @dataclass
 class FantasyModel:
-    """A posterior that points can be added to without their rewards.
+    """A posterior whose variances shrink with points that have no rewards yet.
 
     Attributes
     ----------
     start : Posterior
-        That of the batch's start.
+        The posterior at the batch's start.
     domain : Domain
     grid : CandidateGrid or None
         The candidates of a finite domain.
@@ -338,7 +338,7 @@ class FantasyModel:
         Noise variance of the imagined observations, in prior units.
     upper : UpperBound
     largest : float
-        The upper confidence bound of what was best the last time.
+        The upper confidence bound of the latest result of `best`.
     """
 
     start: Any
@@ -350,24 +350,24 @@ class FantasyModel:
     largest: float = field(default=math.inf, init=False)
 
     def best(self, rng: np.random.Generator) -> Array:
-        """The point (d,) of the largest upper confidence bound."""
+        """Return the point (d,) of the largest upper confidence bound."""
         x, self.largest = self.domain.maximize(self.bounds, rng)
         return x
 
     def add(self, x: Array) -> BatchStep:
-        """Shrink the variances as if `x` (d,) had been observed; what a batch rule looks at."""
+        """Shrink the variances as if `x` (d,) had been observed, and return the step for batch rules."""
         raise NotImplementedError
 
     def observe(self, X: Array, noise: Array) -> None:
-        """Shrink the variances as if points (k, d), which are out, had been observed with noise (k,)."""
+        """Shrink the variances as if pending points (k, d) had been observed with noise (k,)."""
         raise NotImplementedError
 
     def bounds(self, X: Array) -> Array:
-        """Upper confidence bounds at points (m, d) of the domain, shape (m,)."""
+        """Return upper confidence bounds (m,) at points (m, d) of the domain."""
         return np.asarray(self.upper.mean(X) + self.upper.times * np.sqrt(self.variances(X)))
 
     def variances(self, X: Array) -> Array:
-        """Variances at points (m, d) of the domain, now, shape (m,)."""
+        """Return the present variances (m,) at points (m, d) of the domain."""
         raise NotImplementedError
 
     def _step(self, x: Array, start: float, now: float) -> BatchStep:
@@ -377,29 +377,29 @@ class FantasyModel:
         def covariances(Z: Array) -> Array:
             return np.asarray(self.start.covariance(Z, z)[:, 0] / self.noise)
 
-        return BatchStep(start, now, covariances, self._shares, z)
+        return BatchStep(start, now, covariances, self._terms, z)
 
     def _start_variance(self) -> Array:
-        """Variances at the fixed points at the batch's start, shape (A,)."""
+        """Return the variances (A,) at the candidates at the batch's start."""
         return np.asarray(self.start.predict(self.grid)[1])
 
-    def _shares(self, Z: Array) -> Array:
-        """cov_start(x, z)^2 / (var_start(x) v) of inputs (k, p) at all fixed points ([BB] Lemma 3)."""
+    def _terms(self, Z: Array) -> Array:
+        """Return cov_start(x, z)^2 / (var_start(x) v) (k, A) of inputs Z (k, p) ([BB] Lemma 3)."""
         if self.grid is None:
             raise ValueError("the local rule needs a finite domain: give Candidates")
         covariance, variance = self.start.covariance(Z, self.grid), self._start_variance()
-        is_known = variance <= 0
-        noise = np.where(is_known, 1.0, variance) * self.noise
-        return np.where(is_known, 0.0, covariance**2 / noise)
+        is_certain = variance <= 0
+        divisor = np.where(is_certain, 1.0, variance) * self.noise
+        return np.where(is_certain, 0.0, covariance**2 / divisor)
 
 
 @dataclass
 class SparseFantasy(FantasyModel):
-    """A sparse posterior on candidates with bounds updated lazily: O(n (m + b)) for the b-th point.
+    """A fantasy on candidates for a sparse posterior, with lazy bounds: O(n (m + b)) for the b-th point.
 
-    A point that is added takes c^2 / (v + c(x, x)) off the variances, with c its covariances as of then
-    in the span of the dictionary. Bounds only fall: n candidates are up to date, and all others have
-    bounds of the batch's start below the largest of these ([BB] Algorithm 1, L8, and A.3).
+    A point that is added subtracts c^2 / (v + c(x, x)) from the variances, with its present covariances
+    c in the span of the dictionary. Bounds only fall. Those of n candidates are up to date; all others
+    were below the largest of these at the batch's start already ([BB] Algorithm 1, L8, and A.3).
     """
 
     domain: Candidates
@@ -407,23 +407,23 @@ class SparseFantasy(FantasyModel):
 
     def __post_init__(self) -> None:
         count = len(self.start.variance)
-        # The candidates that are up to date, where each is among them, and their variances.
+        # The candidates that are up to date, the position of each among them, and their variances.
         self.rows, self.place = np.empty(0, dtype=np.int64), np.full(count, -1)
         self.half, self.variance = np.empty((self.start.dictionary.size, 0)), np.empty(0)
-        # L^-1 c(added, rows), with L the lower factor of the covariance of what was added.
+        # L^-1 c(added, rows), with the lower factor L of the covariance of the points that were added.
         self.reductions, self.count = np.empty((16, 0)), 0
         self.root, self.added = np.empty((16, 16)), np.empty((len(self.half), 16))
         self.mean = self.upper.mean(self.domain.X)
         self.stale = self.mean + self.upper.times * np.sqrt(self.start.variance)
 
     def best(self, rng: np.random.Generator) -> Array:
-        """The point (d,) of the largest upper confidence bound, ties broken by `rng`."""
+        """Return the point (d,) of the largest upper confidence bound, with ties broken by `rng`."""
         while True:
             bound = self.mean[self.rows] + self.upper.times * np.sqrt(self.variance)
             self.largest = float(bound.max(initial=-math.inf))
             if len(self.rows) == len(self.place):
                 break
-            # What ties with the largest counts, too.
+            # Candidates that may tie with the largest bound are brought up to date, too.
             rows = np.flatnonzero(self.stale >= self.largest - TOLERANCE * abs(self.largest))
             rows = rows[self.place[rows] < 0]
             if len(rows) == 0:
@@ -432,42 +432,42 @@ class SparseFantasy(FantasyModel):
             if len(rows) > size:
                 rows = np.sort(rows[np.argpartition(self.stale[rows], -size)[-size:]])
             self._bring_up_to_date(rows)
-        order = np.argsort(self.rows)  # a draw among ties is that of the candidates' order
-        return np.asarray(self.domain.X[self.rows[order[draw_of_largest(bound[order], rng)]]])
+        order = np.argsort(self.rows)  # ties are broken in the order of the candidates
+        return np.asarray(self.domain.X[self.rows[order[random_argmax(bound[order], rng)]]])
 
     def _bring_up_to_date(self, rows: Index) -> None:
-        """Compute the variances of these candidates as of now; none of them is up to date yet."""
-        half = self.start.half_on_grid(rows)
+        """Compute the present variances of candidates that are not up to date."""
+        half = self.start.whiten_on_grid(rows)
         b = self.count
-        fresh = np.empty((len(self.reductions), len(rows)))
+        reductions = np.empty((len(self.reductions), len(rows)))
         if b:
-            fresh[:b] = linalg.solve_lower(self.root[:b, :b], self.added[:, :b].T @ half)
-        variance = np.maximum(self.start.variance[rows] - (fresh[:b] ** 2).sum(axis=0), 0.0)
+            reductions[:b] = linalg.solve_lower(self.root[:b, :b], self.added[:, :b].T @ half)
+        variance = np.maximum(self.start.variance[rows] - (reductions[:b] ** 2).sum(axis=0), 0.0)
         self.place[rows] = len(self.rows) + np.arange(len(rows))
         self.rows = np.concatenate([self.rows, rows])
         self.variance = np.concatenate([self.variance, variance])
         self.half = np.concatenate([self.half, half], axis=1)
-        self.reductions = np.concatenate([self.reductions, fresh], axis=1)
+        self.reductions = np.concatenate([self.reductions, reductions], axis=1)
 
     def _places(self, rows: Index) -> Index:
-        """Where these candidates are among those that are up to date, as all of them are then."""
-        late = np.unique(rows[self.place[rows] < 0])
-        if len(late):
-            self._bring_up_to_date(late)
+        """Bring candidates up to date, and return their positions among those that are."""
+        missing = np.unique(rows[self.place[rows] < 0])
+        if len(missing):
+            self._bring_up_to_date(missing)
         return np.asarray(self.place[rows])
 
     def variances(self, X: Array) -> Array:
-        """Variances at candidates (m, d), now, shape (m,)."""
+        """Return the present variances (m,) at candidates (m, d)."""
         places = self._places(self.domain.index(X))
         return np.asarray(self.variance[places])
 
     def observe(self, X: Array, noise: Array) -> None:
         """Shrink the variances as if candidates (k, d) had been observed with noise (k,)."""
-        for x, own in zip(X, noise.tolist(), strict=True):
-            self.add(x, own)
+        for x, variance in zip(X, noise.tolist(), strict=True):
+            self.add(x, variance)
 
     def add(self, x: Array, noise: float | None = None) -> BatchStep:
-        """Shrink the variances as if the candidate `x` had been observed, with another noise."""
+        """Shrink the variances as if the candidate `x` had been observed; return the step."""
         noise = self.noise if noise is None else noise
         row = self.grid.index(x)
         row = int(self.domain.index(x[None, :])[0]) if row is None else row
@@ -477,18 +477,18 @@ class SparseFantasy(FantasyModel):
         start, now, b = float(self.start.variance[row]), float(self.variance[i]), self.count
         if b == len(self.reductions):
             self._make_room()
-        before = self.reductions[:b]
-        own = self.half[:, i] @ self.half - before[:, i] @ before
-        pivot = math.sqrt(noise + max(float(own[i]), 0.0))
-        self.root[b, :b], self.root[b, b] = before[:, i], pivot
+        reductions = self.reductions[:b]
+        covariance = self.half[:, i] @ self.half - reductions[:, i] @ reductions
+        pivot = math.sqrt(noise + max(float(covariance[i]), 0.0))
+        self.root[b, :b], self.root[b, b] = reductions[:, i], pivot
         self.added[:, b] = self.half[:, i]
-        self.reductions[b] = own / pivot
+        self.reductions[b] = covariance / pivot
         self.variance = np.maximum(self.variance - self.reductions[b] ** 2, 0.0)
         self.count += 1
         return self._step(x, start / noise, now / noise)
 
     def _make_room(self) -> None:
-        """Double the room for points that are added."""
+        """Double the size of the arrays of points that are added."""
         b = self.count
         self.reductions = np.concatenate([self.reductions, np.empty_like(self.reductions)])
         self.added = np.concatenate([self.added, np.empty_like(self.added)], axis=1)
@@ -501,8 +501,8 @@ class SparseFantasy(FantasyModel):
 
 
 @dataclass
-class UntoldFantasy(FantasyModel):
-    """Candidates of which nothing is known: all of them tie, and none of them takes from others.
+class PriorFantasy(FantasyModel):
+    """A fantasy of many candidates before the first reward, whose bounds all tie.
 
     Attributes
     ----------
@@ -516,32 +516,32 @@ class UntoldFantasy(FantasyModel):
     free: Index | None = None
 
     def best(self, rng: np.random.Generator) -> Array:
-        """A point (d,) at random."""
-        drawn = rng.integers(len(self.domain if self.free is None else self.free), size=1)
-        rows = drawn if self.free is None else self.free[drawn]
+        """Return a candidate (d,) at random."""
+        rows = rng.integers(len(self.domain if self.free is None else self.free), size=1)
+        rows = rows if self.free is None else self.free[rows]
         X = self.domain.points_at(rows)
         self.domain._remember(rows, X)
         return np.asarray(X[0].copy())
 
     def variances(self, X: Array) -> Array:
-        """Those of the prior."""
+        """Return the prior variances (m,) at points (m, d)."""
         return np.asarray(self.prior.kernel.diag(self.inputs(X)))
 
     def add(self, x: Array) -> BatchStep:
-        """Nothing shrinks: no dictionary holds it yet ([BB] Algorithm 1, L2)."""
-        share = float(self.variances(x[None, :])[0]) / self.noise
-        return self._step(x, share, share)
+        """Return the step of `x`, which is in no dictionary yet ([BB] Algorithm 1, L2)."""
+        ratio = float(self.variances(x[None, :])[0]) / self.noise
+        return self._step(x, ratio, ratio)
 
 
 @dataclass
 class PlainFantasy(FantasyModel):
-    """Any posterior, any domain: every bound is computed anew for every point of the batch."""
+    """A fantasy for any posterior and domain, which computes all bounds for every point of a batch."""
 
     def __post_init__(self) -> None:
         self.now = self.start
 
     def best(self, rng: np.random.Generator) -> Array:
-        """The point (d,) of the largest upper confidence bound."""
+        """Return the point (d,) of the largest upper confidence bound."""
         smooth = (
             None if self.upper.smooth is None else self.upper.smooth(self.now, self.upper.times)
         )
@@ -549,13 +549,13 @@ class PlainFantasy(FantasyModel):
         return x
 
     def variances(self, X: Array) -> Array:
-        """Variances at points (m, d), now, shape (m,)."""
+        """Return the present variances (m,) at points (m, d)."""
         if self.grid is not None and X is self.grid.points:
             return np.asarray(self.now.predict(self.grid)[1])
         return np.asarray(self.now.predict(self.inputs(X))[1])
 
     def add(self, x: Array) -> BatchStep:
-        """Shrink the variances as if `x` had been observed."""
+        """Shrink the variances as if `x` had been observed; return the step."""
         z = self.inputs(x[None, :])
         start, now = (float(p.predict(z)[1][0]) for p in (self.start, self.now))
         self.now = self.now.fantasize(z, self.noise, self.grid)
@@ -568,75 +568,75 @@ class PlainFantasy(FantasyModel):
 
 @dataclass
 class JointFantasy(FantasyModel):
-    """A posterior on a dictionary, and on what the dictionary leaves out of the kernel.
+    """A fantasy for a sparse posterior that also lowers variances outside of the dictionary's span.
 
-    With its covariance c as of now, an observation of f(p) with noise variance v leaves
-    var(x) - c(x, p)^2 / (var(p) + v): also where x and p are beyond the dictionary, whose own update
-    would leave the variance there as it was.
+    With the present covariance c, an observation of f(p) with noise variance v lowers the variance to
+    var(x) - c(x, p)^2 / (var(p) + v), also where x and p are far from the dictionary, whose own update
+    would not change the variance there.
     """
 
     def __post_init__(self) -> None:
-        # What would be observed, and the lower factor L of its covariance; or on a finite domain the
+        # The inputs that were added, and the lower factor L of their covariance; or on candidates the
         # variances, and L^-1 c(added, candidates).
         self.added = self.inputs(np.empty((0, self.domain.dimension)))
         self.factor = np.empty((0, 0))
         finite = self.grid is not None
         self.variance = self.start.predict(self.grid)[1].copy() if finite else np.empty(0)
-        self.reach = AppendBuffer.of(np.empty((0, len(self.variance))))
+        self.reductions = AppendBuffer.of(np.empty((0, len(self.variance))))
 
     def add(self, x: Array) -> BatchStep:
-        """Shrink the variances as if `x` had been observed."""
+        """Shrink the variances as if `x` had been observed; return the step."""
         z = self.inputs(x[None, :])
         start = float(self.start.predict(z)[1][0])
         if self.grid is None:
             rows = self._solve(z)
         else:
-            assert isinstance(self.domain, Candidates)  # they have fixed points
-            rows = self.reach.array[:, self.domain.index(x[None, :])]
-        (left,) = self._observe_jointly(z, np.array([self.noise]), rows)
-        return self._step(x, start / self.noise, float(left) / self.noise)
+            assert isinstance(self.domain, Candidates)  # a grid is of candidates
+            rows = self.reductions.array[:, self.domain.index(x[None, :])]
+        (now,) = self._observe_jointly(z, np.array([self.noise]), rows)
+        return self._step(x, start / self.noise, float(now) / self.noise)
 
     def observe(self, X: Array, noise: Array) -> None:
-        """Shrink the variances as if points (k, d) had been observed with noise (k,), before others."""
+        """Shrink the variances as if points (k, d) had been observed with noise (k,)."""
         Z = self.inputs(X)
         merged = Groups.of(Z).merge(Data(Z, np.empty((len(Z), 0)), noise))
         self._observe_jointly(merged.Z, merged.variance, self._solve(merged.Z))
 
     def _observe_jointly(self, Z: Array, noise: Array, rows: Array) -> Array:
-        """Take in inputs (k, p) together, of which L^-1 c(added, Z) is `rows`.
+        """Add inputs Z (k, p) together, whose L^-1 c(added, Z) is `rows`.
 
-        Returns the variances (k,) that were left of them.
+        Returns their variances (k,) before that.
         """
         joint = self.start.covariance(Z, Z) - rows.T @ rows
-        left = np.maximum(self.start.predict(Z)[1] - (rows**2).sum(axis=0), 0.0)
-        np.fill_diagonal(joint, left + noise)
-        root = linalg.cholesky(joint, "what is observed").L
+        variance = np.maximum(self.start.predict(Z)[1] - (rows**2).sum(axis=0), 0.0)
+        np.fill_diagonal(joint, variance + noise)
+        root = linalg.cholesky(joint, "covariance of pending points").L
         if self.grid is not None:
             covariance = self.start.covariance(Z, self.grid)
-            fresh = linalg.solve_lower(root, covariance - rows.T @ self.reach.array)
-            for row in fresh:
-                self.reach = self.reach.append(row)
-            self.variance = np.maximum(self.variance - (fresh**2).sum(axis=0), 0.0)
-            return np.asarray(left)
+            reductions = linalg.solve_lower(root, covariance - rows.T @ self.reductions.array)
+            for row in reductions:
+                self.reductions = self.reductions.append(row)
+            self.variance = np.maximum(self.variance - (reductions**2).sum(axis=0), 0.0)
+            return np.asarray(variance)
         n, k = len(self.added), len(Z)
-        grown = np.zeros((n + k, n + k))
-        grown[:n, :n], grown[n:, :n], grown[n:, n:] = self.factor, rows.T, root
-        self.factor, self.added = grown, np.concatenate([self.added, Z])
-        return np.asarray(left)
+        factor = np.zeros((n + k, n + k))
+        factor[:n, :n], factor[n:, :n], factor[n:, n:] = self.factor, rows.T, root
+        self.factor, self.added = factor, np.concatenate([self.added, Z])
+        return np.asarray(variance)
 
     def _solve(self, Z: Array) -> Array:
-        """L^-1 c(added, Z), shape (k, n)."""
+        """Return L^-1 c(added, Z), shape (k, n)."""
         if len(self.added) == 0:
             return np.empty((0, len(Z)))
         return linalg.solve_lower(self.factor, self.start.covariance(self.added, Z))
 
     def variances(self, X: Array) -> Array:
-        """Variances at points (m, d) of the domain, now, shape (m,)."""
+        """Return the present variances (m,) at points (m, d) of the domain."""
         if self.grid is not None:
             if X is self.grid.points:
                 return self.variance
-            assert isinstance(self.domain, Candidates)  # they have fixed points
+            assert isinstance(self.domain, Candidates)  # a grid is of candidates
             return self.variance[self.domain.index(X)]
         Z = self.inputs(X)
-        left = self.start.predict(Z)[1] - (self._solve(Z) ** 2).sum(axis=0)
-        return np.asarray(np.maximum(left, 0.0))
+        variance = self.start.predict(Z)[1] - (self._solve(Z) ** 2).sum(axis=0)
+        return np.asarray(np.maximum(variance, 0.0))

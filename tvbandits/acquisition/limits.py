@@ -1,4 +1,4 @@
-"""Limits on the outcomes of a play, and the chance that they hold."""
+"""Limits on the outcomes of a play, which is to satisfy them with some probability."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.validation import (
     Array,
+    as_bool,
+    check_instance,
+    check_optional,
+    check_text,
     describe,
     finite_number,
-    flag,
     noise_variance_number,
-    of_kind,
-    optional,
-    text,
 )
 
 
 class LimitWarning(UserWarning):
-    """No point is known to satisfy the limits: the bandit plays the likeliest one."""
+    """A warning that no point is known to satisfy the limits; the bandit plays the likeliest one."""
 
 
 def as_outcomes(outcomes: Mapping[str, ArrayLike] | None) -> dict[str, ArrayLike]:
-    """Return readings of outcomes by name; a `ValueError` unless it is such a mapping, or None.
+    """Return readings of outcomes by name; raise a `ValueError` unless it is such a mapping, or None.
 
-    None in the place of a value, as in JSON, means that there is no reading.
+    None in the place of a value, as in JSON, stands for a reading that failed.
     """
     if outcomes is None:
         return {}
-    of_kind("outcomes", outcomes, Mapping, "a mapping of names to values, or None")
+    check_instance("outcomes", outcomes, Mapping, "a mapping of names to values, or None")
     for name in outcomes:
-        of_kind("each name of outcomes", name, str, "a text")
+        check_instance("each name of outcomes", name, str, "a text")
     return {
         name: [math.nan if value is None else value for value in values]
         if isinstance(values, list | tuple)
@@ -47,8 +47,8 @@ def check_outcome(name: object, limits: Iterable[str]) -> None:
     """Raise a `ValueError` unless there is a limit on such an outcome."""
     names = list(limits)
     if not isinstance(name, str) or name not in names:
-        there = f"there are limits on {', '.join(names) or 'nothing'}"
-        raise ValueError(f"unknown outcome: there is no limit on {describe(name)}; {there}")
+        limited = f"there are limits on {', '.join(names) or 'nothing'}"
+        raise ValueError(f"unknown outcome: there is no limit on {describe(name)}; {limited}")
 
 
 @dataclass(frozen=True)
@@ -60,15 +60,15 @@ class Limit:
     name : str
         Name of the outcome, by which its readings are passed to `tell`.
     at_most, at_least : float, optional
-        One of them, or both; in the unit of the outcome.
+        At least one of them, in the unit of the outcome.
     probability : float
-        Share of all plays that is to satisfy it. The risk that safe plays leave is taken where it gains
-        most, at points each of which satisfies it with a probability of at least a half.
+        Share of all plays that is to satisfy the limit. Violations are risked where that gains most
+        reward, at points that satisfy the limit with a probability of at least a half.
     each : bool
-        True: each play must satisfy it with this probability, by the beliefs of its time. That costs
-        more reward, and far fewer plays violate it.
+        True: each play must satisfy the limit with this probability, by the posterior at its time. That
+        costs reward, and far fewer plays violate the limit.
     noise_variance : float, optional
-        Noise variance of a reading of the outcome (its unit squared); learned where it is None.
+        Noise variance of a reading of the outcome (its unit squared); None: it is learned.
 
     Raises
     ------
@@ -90,32 +90,32 @@ class Limit:
     each: bool = False
 
     def __post_init__(self) -> None:
-        text("name", self.name)
+        check_text("name", self.name)
         if not self.name.isidentifier():
             raise ValueError(f"the name of a limit must be a word, got {describe(self.name)}")
         for name in ("at_most", "at_least"):
-            optional(finite_number, name, getattr(self, name))
+            check_optional(finite_number, name, getattr(self, name))
         low, high = self.bounds
         if not low < high or (self.at_most is None and self.at_least is None):
             needs = "at_most or at_least, the latter below the former"
             raise ValueError(f"a limit needs {needs}, got {self!r}")
         finite_number("probability", self.probability, low=0.5, below=1.0)
-        optional(noise_variance_number, "noise_variance", self.noise_variance)
-        flag("each", self.each)
+        check_optional(noise_variance_number, "noise_variance", self.noise_variance)
+        as_bool("each", self.each)
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The least and the most that the outcome may be, infinite where there is no bound."""
+        """Return the smallest and the largest value that satisfies the limit, which may be infinite."""
         low = -math.inf if self.at_least is None else self.at_least
         return low, math.inf if self.at_most is None else self.at_most
 
     def holds(self, values: Array) -> NDArray[np.bool_]:
-        """Return which of the values (n,) satisfy the limit; NaN, for no reading, does."""
+        """Return which of the values (n,) satisfy the limit; NaN, a failed reading, does."""
         low, high = self.bounds
         return ~((np.asarray(values) < low) | (np.asarray(values) > high))
 
     def excess(self, values: Array) -> Array:
-        """Return by how much the values (n,) violate the limit; 0 where they, or NaN, do not."""
+        """Return the excess (n,) of values over the limit; 0 if there is none, or a value is NaN."""
         low, high = self.bounds
         values = np.asarray(values, dtype=float)
         return np.asarray(np.fmax(np.fmax(low - values, values - high), 0.0))

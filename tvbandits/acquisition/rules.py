@@ -1,10 +1,10 @@
-"""The rules by which a bandit chooses its next points, out of a posterior (`Decision`).
+"""Acquisition rules, which choose the next points from a posterior (`Decision`).
 
-- `UpperConfidenceBound`: the largest upper bound ([Sri] eq. 6; in batches [BB] Algorithm 1);
-  `SampledBound`: that of random points.
+- `UpperConfidenceBound`: the largest upper bound ([Sri] eq. 6; in batches [BB] Algorithm 1).
+- `SampledBound`: the same among random points.
 - `ThompsonSampling`: the best candidates of samples of the posterior, in batches ([Kan]).
-- `LastingBound`: an upper bound that does not look for what will soon be gone ([LX]).
-- `RandomFirst`, `SpreadFirst`: first plays at random, or where they tell most about all points ([Cohn]).
+- `PersistentBound`: an upper bound without the uncertainty that the model soon forgets ([LX]).
+- `RandomFirst`, `SpreadFirst`: first plays at random, or where they are most informative ([Cohn]).
 
 [Kan] = Kandasamy, Krishnamurthy, Schneider and Poczos 2018 (docs/references.md).
 [LX] = Y. Liu, B. Van Roy and K. Xu. Nonstationary bandit learning via predictive sampling. AISTATS 2023.
@@ -28,28 +28,29 @@ from tvbandits.domains.candidates import Candidates, as_finite, from_distinct_ro
 from tvbandits.domains.domain import Domain, SmoothAcquisition
 from tvbandits.domains.moving import Move
 from tvbandits.gp import linalg
-from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
+from tvbandits.gp.cholesky import ExactPosterior, condition_by_cholesky
 from tvbandits.gp.posterior import CandidateGrid, Data, dictionary_data
 from tvbandits.gp.predictions import ScaledPosterior
-from tvbandits.gp.top_candidates import Request, TopCandidates
-from tvbandits.ties import row_of_largest
+from tvbandits.gp.top_candidates import TopCandidates, TopRequest
+from tvbandits.ties import acquisition_argmax
 from tvbandits.validation import Array, check_part, describe, whole_number
 
 
 @dataclass(frozen=True)
 class RuleConfig:
-    """The numbers that the cost of a decision depends on.
+    """The constants that limit the cost of a decision.
 
     Attributes
     ----------
     spread_candidates : int
-        What the first plays tell is reckoned at no more candidates, after no more failed plays.
+        Largest number of candidates, and of failed plays, from which the most informative first play is
+        computed.
     fewest_top : int
-        So many top candidates are looked for at the least: a batch goes through several of them.
+        Smallest number of top candidates, since a batch plays several of them.
     largest_exact : int
-        First plays are the most uncertain by exact variances among so many candidates at the most.
+        Largest number of candidates whose exact variances decide about first plays.
     largest_joint : int
-        A joint draw from the exact posterior factors a matrix of so many rows at the most.
+        Largest number of candidates of a joint draw from the exact posterior.
     """
 
     spread_candidates: int = 400
@@ -64,29 +65,29 @@ CONFIG = RuleConfig()
 class UncertaintySampling:
     """The exact variances of [BB] Algorithm 3, for a posterior on a dictionary.
 
-    Variances only fall: once none at the candidates exceeds a bound, given the first plays, none ever
-    does, and later plays need not be looked at. This memory changes no result.
+    Variances only fall. Once the first plays have lowered all variances below a bound, no later play
+    raises one, and the object remembers that; this changes no result.
     """
 
-    first_look: ClassVar[int] = 64
-    """So many plays are looked at first, and then twice as many, until they are enough."""
+    first_count: ClassVar[int] = 64
+    """Number of plays that are used first; it is doubled until the variances are below the bound."""
 
     def __init__(self) -> None:
-        self._enough: tuple[Any, Data, float] | None = None
+        self._sufficient: tuple[Any, Data, float] | None = None
 
-    def exceeding(
+    def posterior_above(
         self, kernel: Any, data: Data, now: float, grid: CandidateGrid, bound: float
     ) -> ExactPosterior | None:
-        """Return the exact posterior on data; None if no variance at the candidates exceeds a bound."""
-        n = self.first_look
-        if self._enough is not None:
-            same, first, reached = self._enough
-            if same is kernel and data.starts_with(first) and reached <= bound:
+        """Return the exact posterior given data; None if no candidate's variance exceeds a bound."""
+        n = self.first_count
+        if self._sufficient is not None:
+            same_kernel, first_data, smaller_bound = self._sufficient
+            if same_kernel is kernel and data.starts_with(first_data) and smaller_bound <= bound:
                 return None
         while True:
-            exact = by_cholesky(kernel, data.rows(0, n), grid=grid, now=now)
+            exact = condition_by_cholesky(kernel, data.rows(0, n), grid=grid, now=now)
             if exact.predict(grid)[1].max() <= bound:
-                self._enough = kernel, exact.data, bound
+                self._sufficient = kernel, exact.data, bound
                 return None
             if n >= len(data):
                 return exact
@@ -95,39 +96,39 @@ class UncertaintySampling:
 
 @dataclass(frozen=True)
 class Decision:
-    """What is to be decided, and what for.
+    """What an acquisition rule chooses from: the posterior, the available points and the pending ones.
 
     Attributes
     ----------
     domain : Domain
     view : ScaledPosterior
-        What the posterior says at the time of the decision.
+        The posterior at the time of the decision, in the unit of rewards.
     beta : float
         The width, in deviations.
     noise_variance : float
-        Of a reward (unit of reward squared).
+        Noise variance of a reward (unit of reward squared).
     batching : Batching
     n : int or None
-        Exactly so many points, distinct where there are as many; None: as the batching says.
+        Number of points, which are distinct if there are enough; None: the batching decides.
     pending, pending_noise : arrays of shape (k, d) and (k,)
-        Points that are out, and the noise variance with which their rewards will speak about the time of
-        the decision, in prior units.
+        Pending points, and the noise variances of their rewards as of the time of the decision, in prior
+        units.
     same_time : array of shape (m, d)
-        Points that are out for this very time: others come first.
+        Pending points for this time; they are chosen last.
     failed : array of shape (f, d)
-        Points that were played without a reading.
+        Points whose readings failed.
     available : Available or None
-        Only these may be played.
+        The points that may be played; None: all.
     move : Move or None
-        What a move from here costs; None: nothing.
+        The cost of a move from the present point; None: 0.
     price : callable, optional
-        What else points (m, d) cost, shape (m,).
+        A function of points (m, d) that returns further costs (m,).
     top : TopCandidates, optional
-        Finds the candidates that lead, where there are too many to look at all of them.
+        Finds the top candidates, where the domain is too large to compute all bounds.
     rest : float
-        No candidate that is not in `domain` has an upper bound above this.
+        Largest upper bound that a candidate outside of `domain` may have.
     uncertainty : UncertaintySampling, optional
-        Has the exact variances of first plays, where the posterior is on a dictionary.
+        The exact variances of first plays, where the posterior is on a dictionary.
     """
 
     domain: Domain
@@ -148,29 +149,29 @@ class Decision:
     uncertainty: UncertaintySampling | None = None
 
     def choices(self, excluded: Array | None = None) -> ChoiceSet:
-        """Return what may be chosen; excluded points, by default those of this time, come last."""
-        without = self.same_time if excluded is None else excluded
-        return ChoiceSet(self.domain, self.available, without, self.move, self.price)
+        """Return the points to choose from; excluded ones, by default `same_time`, come last."""
+        excluded = self.same_time if excluded is None else excluded
+        return ChoiceSet(self.domain, self.available, excluded, self.move, self.price)
 
     @property
     def is_restricted(self) -> bool:
-        """Whether some points are not available, or cost something."""
+        """Return whether some points are not available, or have a cost."""
         return any(each is not None for each in (self.available, self.move, self.price))
 
-    def among_top(self, request: Request) -> Decision:
+    def among_top(self, request: TopRequest) -> Decision:
         """Return the decision among the top candidates alone."""
         view, finder = self.view, self.top
         assert finder is not None
         assert isinstance(self.domain, Candidates)
         mask = None if self.available is None else self.available.mask
         columns = np.array([1.0, view.origin - view.prior_mean])
-        sparse: Any = view.posterior  # no other is on so many candidates
-        scorer = sparse.scorer(columns, view.prior_mean)
+        sparse: Any = view.posterior  # only sparse posteriors work on so many candidates
+        scorer = sparse.make_scorer(columns, view.prior_mean)
         top = finder.select(scorer, sparse, request, mask)
         self.domain._remember(top.rows, top.X)
         domain = from_distinct_rows(top.X)
         grid = CandidateGrid(view.prior.kernel, domain.X)
-        posterior = sparse.at_candidates(grid)
+        posterior = sparse.add_candidates(grid)
         return replace(
             self,
             domain=domain,
@@ -181,34 +182,34 @@ class Decision:
         )
 
     def overtakes(self, bound: float) -> bool:
-        """Whether a candidate that is not in `domain` may have a larger upper bound, or tie."""
+        """Return whether a candidate outside of `domain` may have an upper bound of at least `bound`."""
         return -math.inf < self.rest and bound - ties.TOLERANCE * abs(bound) <= self.rest
 
     @property
     def is_single(self) -> bool:
-        """Whether one point is asked for, or as many as the batch rule says, and none is pending."""
+        """Return whether no point is pending and the request is for one point or one batch."""
         return len(self.pending) == 0 and self.n in (None, 1)
 
     @property
-    def untold(self) -> bool:
-        """Whether all of many candidates tie: nothing was told, and nothing is out."""
+    def is_first_of_many(self) -> bool:
+        """Return whether many candidates all tie, since there are no rewards and no pending points."""
         if not self.is_single or self.top is None or self.view.posterior.summary.size > 0:
             return False
         return bool(self.view.prior.kernel.is_stationary())
 
     def fantasy(self, upper: batches.UpperBound) -> batches.FantasyModel:
-        """The posterior as if the points that are out had been observed at their means."""
+        """Return the posterior as if the rewards of pending points had equalled their means."""
         view, noise = self.view, self.noise_variance / self.view.scale**2
         parts = view.posterior, self.domain, view.grid, view.inputs, noise, upper
         summary = view.posterior.summary
-        if self.untold:
+        if self.is_first_of_many:
             mask = None if self.available is None else self.available.mask
             free = None if mask is None else np.flatnonzero(mask)
-            return batches.UntoldFantasy(*parts, view.prior, free)  # type: ignore[arg-type]  # of candidates
+            return batches.PriorFantasy(*parts, view.prior, free)  # type: ignore[arg-type]  # of candidates
         fantasy: batches.FantasyModel
         if not self.is_single and not summary.exact:
-            # A batch rule adds its points to what the dictionary spans, and to nothing else ([BB]
-            # Algorithm 1): beyond it, what is out and a number that is asked for lower variances, too.
+            # In [BB] Algorithm 1 a point of a batch lowers variances within the span of the dictionary
+            # alone. Pending points, and the n points of a request, lower them outside of it as well.
             fantasy = batches.JointFantasy(*parts)
         elif summary.dictionary_size is not None and view.grid is not None:
             fantasy = batches.SparseFantasy(*parts)  # type: ignore[arg-type]  # a grid is of candidates
@@ -219,19 +220,19 @@ class Decision:
         return fantasy
 
     def deviation(self) -> Callable[[Array], Array]:
-        """Deviations (m,) at points (m, d), in the unit of rewards; points that are out count."""
+        """Return a function of points (m, d): the deviations (m,) of the reward given pending points."""
         return self.fantasy(batches.UpperBound(lambda X: np.zeros(len(X)), self.view.scale)).bounds
 
     def if_crowded(self) -> Decision | None:
-        """Return the decision on all points, if more are asked for than are available; else None."""
+        """Return the decision on all points, if more are requested than are available; else None."""
         domain = self.domain
         if self.n is None:
             return None
         if not isinstance(domain, Candidates):
-            every = domain.every_point
-            if every is None:
+            points = domain.all_points
+            if points is None:
                 return None
-            domain = from_distinct_rows(every)
+            domain = from_distinct_rows(points)
         if len(domain) > CONFIG.largest_joint:
             return None
         free = len(domain) if self.available is None else self.available(domain.X).sum()
@@ -239,36 +240,36 @@ class Decision:
 
 
 class Acquisition(Protocol):
-    """A rule for the next points; a rule of your own inherits what is usual.
+    """A rule for the next points. Rules of your own inherit from it.
 
     Attributes
     ----------
     counts_pending : bool
-        Whether pending points change what it chooses.
+        Whether its choice depends on pending points.
     weighs_reward : bool
-        Whether it weighs rewards, so that the price of a move or a risk can be taken off them.
+        Whether it maximizes a reward, from which the price of a move or a risk can be subtracted.
     """
 
     counts_pending: ClassVar[bool] = True
     weighs_reward: ClassVar[bool] = True
 
-    def check(self, domain: Domain, posterior: Any) -> None:  # noqa: ARG002
-        """Raise a `ValueError` if it cannot work on such a domain or posterior rule; usually it can."""
+    def check(self, domain: Domain, posterior: Any) -> None:
+        """Raise a `ValueError` if the rule does not support this domain or posterior."""
         return
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
         """Return the next points (b, d)."""
 
     def draw(self, decision: Decision, count: int, rng: np.random.Generator) -> Array:
-        """Return draws (count, A) of the reward at all candidates, by which plays are shared out."""
+        """Return draws (count, A) of the reward at all candidates, for requests of many plays."""
         return samples(replace(decision, beta=1.0), count, rng)
 
 
 def choose_points(rule: Acquisition, decision: Decision, rng: np.random.Generator) -> Array:
-    """Return points as `rule.choose` does; where fewer exist than are asked for, by Thompson shares.
+    """Return the points of `rule.choose`, or of Thompson sampling if there are fewer than requested.
 
-    Each of the n plays goes to the best point of a joint draw of its own from the posterior. A point's
-    expected share is then the probability that it is the best one, whatever the rule.
+    With Thompson sampling, each of the n plays goes to the best point of its own joint draw from the
+    posterior, so that a point's expected share of the plays is the probability that it is the best one.
     """
     crowded = decision.if_crowded()
     if crowded is None:
@@ -278,19 +279,19 @@ def choose_points(rule: Acquisition, decision: Decision, rng: np.random.Generato
     assert crowded.n is not None
     draws = rule.draw(crowded, crowded.n, rng)
     X = crowded.domain.X
-    worth = np.asarray(allowed.restrict(lambda _: draws)(X))
-    rows = worth.argmax(axis=1)
-    for i in np.flatnonzero(ties.may_tie(worth)):  # one by one: `rng` breaks ties in order
-        rows[i] = row_of_largest(worth[i], X, rng)
+    values = np.asarray(allowed.restrict(lambda _: draws)(X))
+    rows = values.argmax(axis=1)
+    for i in np.flatnonzero(ties.may_tie(values)):  # `rng` breaks ties in the order of the plays
+        rows[i] = acquisition_argmax(values[i], X, rng)
     return np.asarray(X[rows])
 
 
 @dataclass(frozen=True)
 class UpperConfidenceBound(Acquisition):
-    """Plays where mean + beta deviation is largest.
+    """A rule that plays the point where mean + beta deviation is largest.
 
-    One point is the maximizer. In a batch the width is inflated by the rule's bound on the ratio of
-    deviations, and variances shrink from point to point; so they do around points that are out.
+    In a batch the width is multiplied by the batch rule's bound on the ratio of deviations, and the
+    variances shrink with each of its points, and with pending points.
 
     Examples
     --------
@@ -300,7 +301,7 @@ class UpperConfidenceBound(Acquisition):
     >>> sites = Candidates([[0.0], [5.0], [10.0]])
     >>> bandit = Bandit(Recipe(sites, RBF(1.0), 0.01, mean=0.0, acquisition=UpperConfidenceBound()))
     >>> info = bandit.tell([[0.0], [5.0]], [0.1, -0.1], 1)
-    >>> print(bandit.ask(2))  # where least is known
+    >>> print(bandit.ask(2))  # the point of the largest deviation
     [[10.]]
     """
 
@@ -309,28 +310,28 @@ class UpperConfidenceBound(Acquisition):
         first = self._first_plays(decision, rng) if decision.batching.smallest > 1 else None
         uncertain = first is not None
         decision = decision if first is None else first
-        if decision.top is None or decision.untold:
+        if decision.top is None or decision.is_first_of_many:
             return self._choose_from(decision, uncertain, rng)
         times = 1.0 if uncertain else decision.batching.rule.ratio_bound * decision.beta
         scaled = times * (1.0 if uncertain else decision.view.scale)
-        before = rng.bit_generator.state
+        rng_state = rng.bit_generator.state
         count = max(decision.top.count, 2 * (len(decision.same_time) + (decision.n or 1)))
         while True:
-            leading = decision.among_top(Request(not uncertain, scaled, count))
+            top_decision = decision.among_top(TopRequest(not uncertain, scaled, count))
             try:
-                chosen = self._choose_from(leading, uncertain, rng)
-            except OvertakenError:
-                rng.bit_generator.state = before
+                points = self._choose_from(top_decision, uncertain, rng)
+            except TooFewTopCandidatesError:
+                rng.bit_generator.state = rng_state
                 count *= 4
             else:
                 decision.top.count = max(count // 2, CONFIG.fewest_top)
-                return chosen
+                return points
 
     def _first_plays(self, decision: Decision, rng: np.random.Generator) -> Decision | None:
-        """Return the decision by which the batch is of the most uncertain points ([BB], section 4).
+        """Return the decision about a batch of the most uncertain points ([BB], section 4).
 
-        None: no point is uncertain enough. For a posterior on a dictionary it is by the exact one, as
-        Algorithm 3 has it; among many candidates, and on a box, by the dictionary's ([BB] Lemma 2).
+        Returns None if no variance exceeds the bound. The variances are exact, as in Algorithm 3; among
+        many candidates and on a box they are those of the dictionary ([BB] Lemma 2).
         """
         view, grid, sampling = decision.view, decision.view.grid, decision.uncertainty
         bound = decision.noise_variance / view.scale**2 / decision.batching.smallest
@@ -338,16 +339,16 @@ class UpperConfidenceBound(Acquisition):
         data = dictionary_data(view.posterior) if few else None
         if data is not None and sampling is not None:
             assert grid is not None
-            exact = sampling.exceeding(view.prior.kernel, data, view.now, grid, bound)
+            exact = sampling.posterior_above(view.prior.kernel, data, view.now, grid, bound)
             return None if exact is None else replace(decision, view=replace(view, posterior=exact))
-        if decision.untold:
-            drawn = decision.domain.sample(1, rng)  # they tie
-            largest = float(view.prior.kernel.diag(view.inputs(drawn))[0])
+        if decision.is_first_of_many:
+            point = decision.domain.sample(1, rng)  # all variances are equal
+            largest = float(view.prior.kernel.diag(view.inputs(point))[0])
         else:
             domain = decision.domain
             if decision.top is not None:
-                leading = decision.among_top(Request(with_mean=False, times=1.0, size=1))
-                domain, view = leading.domain, leading.view
+                top_decision = decision.among_top(TopRequest(with_mean=False, width=1.0, size=1))
+                domain, view = top_decision.domain, top_decision.view
             _, largest = domain.maximize(lambda X: (view.predict(X)[1] / view.scale) ** 2, rng)
         return decision if largest > bound else None
 
@@ -355,17 +356,17 @@ class UpperConfidenceBound(Acquisition):
         """Return the next points (b, d)."""
         view, batching = decision.view, decision.batching
         simple = decision.is_single and isinstance(batching.rule, batches.One) and not uncertain
-        if simple and not decision.untold:
-            # [S] Algorithm 1, line 8; before any reward all bounds tie, and it is a draw.
+        if simple and not decision.is_first_of_many:
+            # [S] Algorithm 1, line 8; before any reward all bounds tie, and the choice is random.
             bound = view.bound(decision.beta)
             if len(decision.same_time) > 0 or decision.is_restricted:
-                x = decision.choices().best(bound, rng)
+                x = decision.choices().find_best(bound, rng)
             else:
                 x, _ = decision.domain.maximize(bound, rng)
             if decision.rest > -math.inf:
-                worth = decision.choices().restrict(bound)
-                if decision.overtakes(float(worth(x[None, :])[0])):
-                    raise OvertakenError
+                restricted = decision.choices().restrict(bound)
+                if decision.overtakes(float(restricted(x[None, :])[0])):
+                    raise TooFewTopCandidatesError
             return np.array([x])
         allowed = decision.choices()
         monitor: batches.Monitor
@@ -389,30 +390,30 @@ class UpperConfidenceBound(Acquisition):
         monitor: batches.Monitor,
         rng: np.random.Generator,
     ) -> Array:
-        """Point after point, each as if those before it had been observed."""
+        """Return points (b, d), each chosen as if those before it had been observed."""
         most = decision.batching.largest if decision.n is None else decision.n
-        # What is taken has its variance lowered; what is not available has no slope.
+        # A restricted bound jumps where points are not available, and has no slopes.
         smooth = None if decision.is_restricted else upper.smooth
         fantasy = decision.fantasy(
             batches.UpperBound(allowed.restrict(upper.mean), upper.times, smooth)
         )
         everything = allowed.is_everything and decision.n is None
-        leads = decision.rest > -math.inf
+        is_partial = decision.rest > -math.inf  # `domain` has the top candidates alone
         batch: list[Array] = []
         while len(batch) < most:
-            # [BB] Algorithm 1, L4 (and L1: before any reward all bounds tie, and it is a draw).
+            # [BB] Algorithm 1, L4 (and L1: before any reward all bounds tie, and the choice is random).
             x = fantasy.best(rng)
-            if leads and decision.overtakes(fantasy.largest):
-                raise OvertakenError
+            if is_partial and decision.overtakes(fantasy.largest):
+                raise TooFewTopCandidatesError
             batch.append(x if everything else allowed.repair(x, fantasy.bounds, rng))
-            # L5 to L8: the variances shrink, and the batch goes on until its rule is broken (L9).
+            # L5 to L8: the variances shrink, and the batch continues until its rule ends it (L9).
             if monitor(fantasy.add(batch[-1])):
                 break
             if len(batch) == most:
                 warnings.warn(
                     f"the batch ended at its limit of {most} points, and {decision.batching.rule!r} "
-                    f"would go on: the noise variance {decision.noise_variance:g} is large beside the "
-                    "posterior variances; give n=, or a limit by largest_batch= or Batching(largest=)",
+                    f"would continue: the noise variance {decision.noise_variance:g} is far above the "
+                    "posterior variances; give n=, largest_batch= or Batching(largest=)",
                     batches.BatchLimitWarning,
                     stacklevel=2,
                 )
@@ -423,9 +424,9 @@ class UpperConfidenceBound(Acquisition):
 
 @dataclass(frozen=True)
 class SampledBound(Acquisition):
-    """Plays the largest upper bound among some thousand random points (`Domain.by_sample`).
+    """A rule that plays the largest upper bound among thousands of random points (`Domain.by_sample`).
 
-    On candidates, where every bound is known, it is `UpperConfidenceBound`.
+    On candidates, where all bounds are computed, it is `UpperConfidenceBound`.
 
     Examples
     --------
@@ -454,15 +455,17 @@ class SampledBound(Acquisition):
 
 @dataclass(frozen=True)
 class RandomFirst(Acquisition):
-    """Plays points at random until there are `count` observations, and then by another rule.
+    """A rule that plays at random until there are `count` observations, and then by another rule.
 
-    A narrow width stays where it finds something good at once, and never learns how the reward varies
-    elsewhere: a few points anywhere tell it.
+    With a narrow width a bandit may stay at the first good point, and never learn how the reward varies
+    elsewhere. A few random points prevent that.
 
     Parameters
     ----------
     count : int
+        Number of observations, with pending points.
     then : Acquisition
+        The rule after that.
 
     Examples
     --------
@@ -482,7 +485,7 @@ class RandomFirst(Acquisition):
         check_part("then", self.then, "an acquisition such as UpperConfidenceBound()", "choose")
 
     def check(self, domain: Domain, posterior: Any) -> None:
-        """Raise a `ValueError` if the other rule cannot work on such a domain or posterior rule."""
+        """Raise a `ValueError` if the rule `then` does not support this domain or posterior."""
         self.then.check(domain, posterior)
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
@@ -499,14 +502,14 @@ class RandomFirst(Acquisition):
 
 @dataclass(frozen=True)
 class SpreadFirst(Acquisition):
-    """Plays where a reward tells most until there are `count` observations, and then by an upper bound.
+    """A rule for `count` first plays that are most informative, and then for upper bounds.
 
-    A play at x takes sum_y c(x, y)^2 / c(x, x) off the variances of all points y together ([Cohn]). Here
-    c is the covariance of the differences between points, once the points before are known. Bounds that
-    tie, or nearly, would send the first plays to the corners, which tell little about the rest: a bandit
-    that learns its scale may then take low ground for all there is, and never look again.
+    A play at x lowers the sum of the variances of all points y by sum_y c(x, y)^2 / c(x, x) ([Cohn]),
+    with the covariance c given the points before. At first the upper bounds nearly tie, and are largest
+    at the corners, which are least informative. A bandit that learns its scale from low rewards there
+    may never explore the rest.
 
-    Where a move costs something, an upper bound decides from the start.
+    Where moves or risks have a price, the rule uses upper bounds from the start.
 
     Examples
     --------
@@ -515,7 +518,7 @@ class SpreadFirst(Acquisition):
     >>> from tvbandits.acquisition.rules import SpreadFirst
     >>> sites = Candidates([[0.0], [4.0], [5.0], [10.0]])
     >>> bandit = Bandit(Recipe(sites, RBF(3.0), 0.01, acquisition=SpreadFirst()))
-    >>> print(bandit.ask(1))  # it has two neighbours
+    >>> print(bandit.ask(1))  # this point has two neighbours
     [[4.]]
     """
 
@@ -524,9 +527,9 @@ class SpreadFirst(Acquisition):
     def __post_init__(self) -> None:
         whole_number("count", self.count)
 
-    def check(self, domain: Domain, posterior: Any) -> None:  # noqa: ARG002 - one face
+    def check(self, domain: Domain, posterior: Any) -> None:
         """Raise a `ValueError` unless the domain is finite."""
-        as_finite(domain, "the choice of plays that tell most")
+        as_finite(domain, "the choice of the most informative plays")
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
         """Return the next points (b, d)."""
@@ -534,10 +537,10 @@ class SpreadFirst(Acquisition):
         count = view.posterior.summary.size + len(decision.pending)
         if count >= self.count or decision.move is not None or decision.price is not None:
             return UpperConfidenceBound().choose(decision, rng)
-        played = view.posterior.summary.data.Z[:, : domain.dimension]
-        # Where a reading failed, the next one may fail as well: others come first.
+        visited = view.posterior.summary.data.Z[:, : domain.dimension]
+        # Where a reading failed, the next one may fail as well, so that other points are preferred.
         failed = decision.failed[-CONFIG.spread_candidates :]
-        points = np.concatenate([failed, played, decision.pending])
+        points = np.concatenate([failed, visited, decision.pending])
         allowed, before = decision.choices(), len(points)
         for _ in range(decision.n or 1):
             x = most_informative(decision, points, allowed, rng)
@@ -549,13 +552,13 @@ class SpreadFirst(Acquisition):
 def most_informative(
     decision: Decision, observed: Array, allowed: ChoiceSet, rng: np.random.Generator
 ) -> Array:
-    """Return the candidate (d,) that leaves the least variance, once points (k, d) are observed.
+    """Return the candidate (d,) that lowers the sum of variances most, given observations at (k, d).
 
-    Readings are taken to be nearly exact, with a hundredth of the variance as noise. Among many
-    candidates, at some drawn of them.
+    The noise variance is a hundredth of the prior variance. Of many candidates a random subset is
+    compared.
     """
     domain, view = decision.domain, decision.view
-    assert isinstance(domain, Candidates)  # `check` has seen to it
+    assert isinstance(domain, Candidates)  # as of `check`
     free = np.flatnonzero(allowed(domain.X))
     if len(free) > CONFIG.spread_candidates:
         free = np.sort(rng.choice(free, CONFIG.spread_candidates, replace=False))
@@ -568,42 +571,41 @@ def most_informative(
     K = K[k:, k:]
     reduction = (K**2).sum(axis=0) / (np.diagonal(K) + noise)
     X = domain.X[free]
-    return np.array(X[row_of_largest(reduction, X, rng)])
+    return np.array(X[acquisition_argmax(reduction, X, rng)])
 
 
-class OvertakenError(Exception):
-    """Another candidate than the top ones may have the largest bound by now."""
+class TooFewTopCandidatesError(Exception):
+    """The largest bound may be that of a candidate outside of the top candidates."""
 
 
 @dataclass(frozen=True)
 class ThompsonSampling(Acquisition):
-    """Plays the best candidate of a sample of the posterior ([Kan], batches of the same posterior).
+    """A rule that plays the best candidate of a sample of the posterior ([Kan]).
 
-    Each point of a batch is the best of a sample of its own, all from the posterior of the batch's
-    start; a batch is as long as `Batching.largest`, the width beta stretches the deviations of a sample.
-    Rewards are told at the batch's end, or whenever they come: with batches of one and a tell for every
-    reward as it arrives it is the asynchronous form.
+    Each point of a batch of `Batching.largest` points is the best one of its own sample, from the
+    posterior at the batch's start. The deviations of a sample from the mean are multiplied by the width
+    beta. Batches of one point, with a `tell` for each reward, are the asynchronous form.
 
     A sample from the exact posterior is a joint draw at all candidates. On a dictionary of inducing
     points, with the embedding z and V of `tvbandits.gp.sparse`, it is
 
         f(x) = z(x)^T w + e(x),   w ~ N(V^-1 b, V^-1),   e(x) ~ N(0, k(x, x) - z(x)^T z(x)),
 
-    in O(m A) for m inducing points and A candidates. The residual e is drawn for each candidate on its
-    own: every f(x) has exactly the posterior's mean and variance, so candidates that the dictionary does
-    not reach are still explored, whereas what their neighbours would share of e is left out.
+    in O(m A) for m inducing points and A candidates. The residual e is drawn independently for each
+    candidate: every f(x) has exactly the posterior's mean and variance, so that candidates far from the
+    dictionary are explored, but the correlation of e between neighbours is left out.
 
     Parameters
     ----------
-    lasting : bool
-        A draw deviates from the mean by the lasting share alone, as that of [LX] does: a change that is
-        forgotten at once is not worth a look.
-    sharing : float
-        The width beta of the draws by which more plays than candidates are shared out.
+    persistent : bool
+        Whether draws have the persistent part of the deviations alone, as in [LX]: a change that is soon
+        forgotten is not worth exploring.
+    sharing_width : float
+        The width beta of the draws for a request of more plays than candidates.
     """
 
-    lasting: bool = False
-    sharing: float = 1.0
+    persistent: bool = False
+    sharing_width: float = 1.0
 
     counts_pending: ClassVar[bool] = False
 
@@ -617,59 +619,60 @@ class ThompsonSampling(Acquisition):
             )
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
-        """The best candidates (b, d) of b samples."""
+        """Return the best candidates (b, d) of b samples."""
         domain = decision.domain
-        assert isinstance(domain, Candidates)  # `check` has seen to it
+        assert isinstance(domain, Candidates)  # as of `check`
         count = decision.batching.largest if decision.n is None else decision.n
         allowed = decision.choices()
         batch: list[Array] = []
-        for sample in samples(decision, count, rng, lasting=self.lasting):
+        for sample in samples(decision, count, rng, persistent=self.persistent):
             values = allowed.restrict(lambda _, sample=sample: sample)(domain.X)  # type: ignore[misc]
-            batch.append(domain.X[row_of_largest(values, domain.X, rng)])
+            batch.append(domain.X[acquisition_argmax(values, domain.X, rng)])
             if decision.n is not None:
                 allowed.exclude(batch[-1])
         return np.array(batch)
 
     def draw(self, decision: Decision, count: int, rng: np.random.Generator) -> Array:
-        """Return draws (count, A) of the reward at all candidates, with a width of their own."""
-        return samples(replace(decision, beta=self.sharing), count, rng, lasting=self.lasting)
+        """Return draws (count, A) of the reward at all candidates, with the width `sharing_width`."""
+        shared = replace(decision, beta=self.sharing_width)
+        return samples(shared, count, rng, persistent=self.persistent)
 
 
 def samples(
-    decision: Decision, count: int, rng: np.random.Generator, *, lasting: bool = False
+    decision: Decision, count: int, rng: np.random.Generator, *, persistent: bool = False
 ) -> Array:
-    """`count` samples of the reward at all candidates, their deviations stretched, shape (count, A)."""
+    """Return samples (count, A) of the reward at all candidates, with beta times their deviations."""
     view, domain = decision.view, decision.domain
-    assert isinstance(domain, Candidates)  # whoever asks has seen to it
+    assert isinstance(domain, Candidates)  # as of the callers
     X = domain.X if view.grid is None else view.grid.points
-    if view.grid is None:  # its points are at the measured context of this decision alone
+    if view.grid is None:  # the candidates depend on the measured context of this decision
         Z = view.inputs(X)
         root = linalg.square_root(view.posterior.covariance(Z, Z))
         noise = rng.standard_normal((count, root.shape[1])) @ root.T
     else:
         noise = view.posterior.sample(view.grid, count, rng)
-    if lasting:
+    if persistent:
         noise = noise * view.prior.persistent_share
     return np.asarray(view.mean(X) + decision.beta * view.scale * noise)
 
 
 @dataclass(frozen=True)
-class LastingBound(Acquisition):
-    """Plays where mean + beta * lasting deviation is largest, on an ensemble of models.
+class PersistentBound(Acquisition):
+    """A rule that plays the largest mean + beta * persistent deviation, on an ensemble of models.
 
-    The lasting deviation is that of what rewards after the decision would tell about the next reward
-    ([LX] draw it, here it is a width): a change that is forgotten at once is not worth a look, a lasting
-    difference between places is. Points that are out lower the deviations, as in
-    `tvbandits.acquisition.rules.UpperConfidenceBound`.
+    The persistent deviation is that of the part of the next reward that later rewards would reveal. [LX]
+    draws this part, here it is a width: a persistent difference between points is worth exploring, and a
+    change that is soon forgotten is not. Pending points lower the deviations, as in
+    `UpperConfidenceBound`.
 
     Examples
     --------
     >>> from sklearn.gaussian_process.kernels import RBF
     >>> from tvbandits import Bandit, Candidates, Recipe
-    >>> from tvbandits.acquisition.rules import LastingBound
+    >>> from tvbandits.acquisition.rules import PersistentBound
     >>> from tvbandits.gp.ensemble.posterior import ModelEnsemble
     >>> sites = Candidates([[0.0], [5.0], [10.0]])
-    >>> parts = {"posterior": ModelEnsemble(), "acquisition": LastingBound()}
+    >>> parts = {"posterior": ModelEnsemble(), "acquisition": PersistentBound()}
     >>> bandit = Bandit(Recipe(sites, RBF(1.0), 0.01, **parts))
     >>> for t in range(1, 11):
     ...     X = bandit.ask(t)
@@ -678,12 +681,12 @@ class LastingBound(Acquisition):
     [5.]
     """
 
-    def check(self, domain: Domain, posterior: Any) -> None:  # noqa: ARG002 - one face
+    def check(self, domain: Domain, posterior: Any) -> None:
         """Raise a `ValueError` unless the posterior is an ensemble of models."""
         if not posterior.self_learning:
             raise ValueError(
-                "a lasting deviation is known to an ensemble of models: give posterior=ModelEnsemble(), "
-                f"got {describe(posterior)}"
+                "a persistent deviation needs an ensemble of models: give "
+                f"posterior=ModelEnsemble(), got {describe(posterior)}"
             )
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
@@ -702,7 +705,7 @@ class LastingBound(Acquisition):
         while len(batch) < count:
             mean, variance = posterior.predict(grid)
             bound = mean[:, 0] + width * np.sqrt(variance)
-            batch.append(allowed.best_of(bound, rng))
+            batch.append(allowed.find_best_candidate(bound, rng))
             if len(batch) < count:
                 z = view.inputs(batch[-1][None, :])
                 posterior = posterior.fantasize(z, decision.noise_variance / view.scale**2, grid)

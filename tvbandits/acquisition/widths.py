@@ -1,4 +1,4 @@
-"""Confidence widths: the beta of mu(x) + beta sigma(x), in units of the posterior deviation."""
+"""Confidence widths: rules for the beta of mu(x) + beta sigma(x)."""
 
 from __future__ import annotations
 
@@ -9,36 +9,42 @@ from typing import Protocol, TypeAlias
 
 import numpy as np
 
-from tvbandits.validation import describe, finite_number, not_negative, positive_number, require
+from tvbandits.validation import (
+    describe,
+    finite_number,
+    nonnegative_number,
+    positive_number,
+    require,
+)
 
-# A constant that plays well on problems that nobody tuned on. "theory", the width of the theorems,
-# explores so much where the reward drifts that it is often close to uniform choice.
+# A constant with little regret on problems that it was not chosen on. "theory", the width of the
+# theorems, explores so much where the reward drifts that the choice is often almost uniform.
 DEFAULT_WIDTH = 2.0
 
 
-# Largest constant width: a bound of so many deviations can be represented.
+# Largest constant width, with which an upper bound does not overflow.
 LARGEST_WIDTH = 1e50
 
 
 @dataclass(frozen=True)
 class Situation:
-    """What a width may depend on.
+    """The quantities that a width may depend on.
 
     Attributes
     ----------
     log_det_ratio : float
-        log det(Sigma + K) - log det Sigma over the observations in use: twice the information gain.
+        log det(Sigma + K) - log det Sigma of the observations in use: twice the information gain.
     count : int
         Number of rewards so far; the "t" of the schedules is `count + 1` (the next decision).
     candidates : int or None
-        Size of the domain where it is finite.
+        Size of a finite domain.
     bbkb_information : float
-        Sum over the rewards told of log(1 + 3 variance / noise variance), each with the variance at the
-        start of its batch: the sum of [BB] Theorem 2, which grows as the information gain does.
+        Sum over all rewards of log(1 + 3 variance / noise variance), each with the variance at the start
+        of its batch: the sum of [BB] Theorem 2.
     effective_dimension : callable
         Returns the sum over the observations in use of posterior variance over noise variance.
     at_a_time : callable
-        Returns how many rewards there are at a time, on average over the latest; 0 before the first.
+        Returns the average number of rewards at one time, of the latest; 0 before the first.
     """
 
     log_det_ratio: float
@@ -53,19 +59,19 @@ class Confidence(Protocol):
     """A rule for the width beta of the next decision."""
 
     def __call__(self, situation: Situation) -> float:
-        """Return beta; not negative."""
+        """Return beta, which is not negative."""
 
 
 @dataclass(frozen=True)
 class WithProbability:
-    """The parameters of a theorem's width, as `Theory` has them."""
+    """The parameters of the width of a theorem; see `Theory`."""
 
     delta: float = 0.05
     norm_bound: float = 1.0
 
     def __post_init__(self) -> None:
         finite_number("delta", self.delta, above=0.0, high=1.0)
-        not_negative("norm_bound", self.norm_bound)
+        nonnegative_number("norm_bound", self.norm_bound)
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,7 @@ class Theory(WithProbability):
     Parameters
     ----------
     delta : float
-        Probability with which the bounds may fail, in (0, 1].
+        Probability that the bounds fail, in (0, 1].
     norm_bound : float
         B >= ||f||_k, the bound on the norm of the (standardised) reward.
 
@@ -90,13 +96,13 @@ class Theory(WithProbability):
     """
 
     def __call__(self, situation: Situation) -> float:
-        """Width from the information of the observations in use."""
+        """Return beta from the information gain of the observations in use."""
         return math.sqrt(2 * math.log(2 / self.delta) + situation.log_det_ratio) + self.norm_bound
 
 
 @dataclass(frozen=True)
 class Srinivas:
-    """sqrt(2 log(|D| t^2 pi^2 / (6 delta))) for a finite domain D (Srinivas 2010, Theorem 1).
+    """The width sqrt(2 log(|D| t^2 pi^2 / (6 delta))) of a finite domain D (Srinivas 2010, Theorem 1).
 
     Examples
     --------
@@ -112,7 +118,7 @@ class Srinivas:
         finite_number("delta", self.delta, above=0.0, high=1.0)
 
     def __call__(self, situation: Situation) -> float:
-        """Width from the size of the domain."""
+        """Return beta from the size of the domain."""
         if situation.candidates is None:
             raise ValueError("this width needs a finite domain: give Candidates, or another width")
         t = situation.count + 1
@@ -122,7 +128,7 @@ class Srinivas:
 
 @dataclass(frozen=True)
 class Logarithmic:
-    """sqrt(c1 log(c2 t)): the root of beta_t with the numbers of Bogunovic (2016), who plays TV-GP-UCB.
+    """The width sqrt(c1 log(c2 t)), with the constants of Bogunovic (2016) for TV-GP-UCB.
 
     Examples
     --------
@@ -136,17 +142,17 @@ class Logarithmic:
     c2: float = 4.0
 
     def __post_init__(self) -> None:
-        not_negative("c1", self.c1)
+        nonnegative_number("c1", self.c1)
         positive_number("c2", self.c2)
 
     def __call__(self, situation: Situation) -> float:
-        """Width from the number of decisions; never below zero."""
+        """Return beta from the number of decisions, not below 0."""
         return math.sqrt(max(self.c1 * math.log(self.c2 * (situation.count + 1)), 0.0))
 
 
 @dataclass(frozen=True)
 class BKBWidth(WithProbability):
-    """The width of BKB ([B] Theorem 2), for the regulariser lambda = noise variance.
+    """The width of BKB ([B] Theorem 2), with the regulariser lambda = noise variance.
 
     beta = 2 sqrt(a log(t) d + log(1/delta)) + (1 + 1/sqrt(1 - e)) norm_bound, with the effective
     dimension d, the accuracy e of the dictionary and a = (1 + e) / (1 - e). The paper scales deviations
@@ -161,7 +167,7 @@ class BKBWidth(WithProbability):
     """
 
     def __call__(self, situation: Situation) -> float:
-        """Width from the effective dimension."""
+        """Return beta from the effective dimension."""
         accuracy = 0.5  # of the dictionary
         ratio = (1 + accuracy) / (1 - accuracy)
         information = ratio * math.log(max(situation.count, 1)) * situation.effective_dimension()
@@ -171,7 +177,7 @@ class BKBWidth(WithProbability):
 
 @dataclass(frozen=True)
 class BBKBWidth(WithProbability):
-    """The width of BBKB ([BB] Theorem 2), for the regulariser lambda = noise variance.
+    """The width of BBKB ([BB] Theorem 2), with the regulariser lambda = noise variance.
 
     beta = 2 sqrt(sum_s log(1 + 3 variance_s / noise variance) + log(1/delta)) + (1 + sqrt 2) norm_bound,
     with the variances at the start of each batch; scaled as in `BKBWidth`.
@@ -185,14 +191,14 @@ class BBKBWidth(WithProbability):
     """
 
     def __call__(self, situation: Situation) -> float:
-        """Width from the information of all batches."""
+        """Return beta from the information of all batches."""
         root = math.sqrt(situation.bbkb_information + math.log(1 / self.delta))
         return 2 * root + (1 + math.sqrt(2)) * self.norm_bound
 
 
 @dataclass(frozen=True)
 class ThompsonWidth(BBKBWidth):
-    """A tenth of the width of BBKB: that of asynchronous Thompson sampling in [BB], appendix D.1.
+    """A tenth of the width of BBKB, for asynchronous Thompson sampling in [BB], appendix D.1.
 
     "To reduce overexploration we divide beta_t by a factor of 10 only for Async-TS."
 
@@ -205,13 +211,13 @@ class ThompsonWidth(BBKBWidth):
     """
 
     def __call__(self, situation: Situation) -> float:
-        """Width from the information of all batches."""
+        """Return beta from the information of all batches."""
         return super().__call__(situation) / 10
 
 
 @dataclass(frozen=True)
 class BBKBProgramWidth(WithProbability):
-    """The width that the authors' program for BBKB plays, which is smaller than their theorem's.
+    """The width in the program of BBKB's authors, which is smaller than that of their theorem.
 
     beta = norm_bound + sqrt(log(t) d + log(1/delta)), with the sum d over the t plays of posterior
     variance over noise variance; in prior units, as in `BKBWidth`. Their program (batch-bkb,
@@ -219,7 +225,7 @@ class BBKBProgramWidth(WithProbability):
     """
 
     def __call__(self, situation: Situation) -> float:
-        """Width from the effective dimension."""
+        """Return beta from the effective dimension."""
         information = math.log(max(situation.count, 1)) * situation.effective_dimension()
         return self.norm_bound + math.sqrt(information + math.log(1 / self.delta))
 
@@ -240,17 +246,17 @@ class Fixed:
     def __post_init__(self) -> None:
         finite_number("value", self.value, low=0.0, high=LARGEST_WIDTH)
 
-    def __call__(self, situation: Situation) -> float:  # noqa: ARG002 - one face for all
+    def __call__(self, situation: Situation) -> float:
         """Return the constant."""
         return self.value
 
 
 @dataclass(frozen=True)
 class PlaysAtATime:
-    """A narrow width that grows with the plays at a time: width sqrt(n), `most` at most.
+    """A width that grows with the number n of plays at one time: width sqrt(n), at most `most`.
 
-    What is learned at a time serves all further plays at that time, so that exploring pays the more of
-    them there are. A reward that drifts from play to play has one at each time, and the width stays.
+    A reward tells about all further plays at its time, so that exploration is worth more where there are
+    many of them. Where the reward drifts from play to play, n is 1.
 
     Examples
     --------
@@ -268,7 +274,7 @@ class PlaysAtATime:
             finite_number(name, getattr(self, name), low=0.0, high=LARGEST_WIDTH)
 
     def __call__(self, situation: Situation) -> float:
-        """Width from the mean number of rewards at a time."""
+        """Return beta from the average number of rewards at one time."""
         return min(self.width * math.sqrt(max(situation.at_a_time(), 1.0)), self.most)
 
 
@@ -283,12 +289,12 @@ WIDTHS: dict[str, Confidence] = {
     "thompson": ThompsonWidth(),
 }
 
-# Widths of a paper by these names.
+# The widths of one paper, by these names.
 Widths: TypeAlias = Mapping[str, Callable[..., Confidence]]
 
 
 def as_confidence(width: Confidence | float | str) -> Confidence:
-    """A name in `WIDTHS`, "theory" say, a number for a constant width, or any `Confidence` as it is."""
+    """Return the width of a name in `WIDTHS`, such as "theory", or of a number; or a width unchanged."""
     if isinstance(width, str):
         if width.casefold() in WIDTHS:
             return WIDTHS[width.casefold()]
@@ -298,6 +304,6 @@ def as_confidence(width: Confidence | float | str) -> Confidence:
             raise ValueError(f'beta must be "theory" or a number, got {describe(width)}') from None
     if isinstance(width, bool | int | float | np.integer | np.floating):
         return Fixed(finite_number("beta", width, low=0.0, high=LARGEST_WIDTH))
-    good = callable(width) and not isinstance(width, type)
-    require(good, "beta", '"theory", a number or a Confidence', width)
+    is_rule = callable(width) and not isinstance(width, type)
+    require(is_rule, "beta", '"theory", a number or a Confidence', width)
     return width

@@ -1,4 +1,4 @@
-"""The bandit: its parts, its state, and its ask and tell."""
+"""The bandit: its recipe (the parts), its state, and its methods `ask` and `tell`."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -13,12 +13,12 @@ __all__ = ["Bandit", "Info", "Recipe", "State"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import what needs the model when it is used first: what was told can be looked at without."""
+    """Import a public class when it is first used, so that observations need no model code."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{name.lower()}"), name)
 
 
 def __dir__() -> list[str]:
-    """Return what is public, whether it has been imported yet or not."""
+    """Return all public names, also those that have not been imported yet."""
     return sorted(__all__)

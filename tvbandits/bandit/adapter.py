@@ -1,4 +1,7 @@
-"""Ask and tell around a rule: what decides is a small object that knows rewards and plays alone."""
+"""A bandit around a rule: a small object that chooses points from past plays and rewards alone.
+
+The adapter checks arguments and handles pending points, contexts, availability, units and saving.
+"""
 
 from __future__ import annotations
 
@@ -14,97 +17,100 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.widths import Fixed
-from tvbandits.bandit.history import history_columns
+from tvbandits.bandit.history import make_history_columns
 from tvbandits.bandit.info import Info, ModelInfo, PosteriorInfo
 from tvbandits.bandit.observations import skip_unasked, validate_observations
 from tvbandits.bandit.options import Mean, check_mean
 from tvbandits.counts import Counted
 from tvbandits.data import Dataset, Plays, Record
-from tvbandits.domains.availability import Availability, Available, ChoiceSet, availability_of
+from tvbandits.domains.availability import Availability, Available, ChoiceSet, check_availability
 from tvbandits.domains.candidates import Candidates, as_finite
 from tvbandits.domains.domain import Context, Domain, add_context, append_context, check_domain
 from tvbandits.domains.parameters import Named
-from tvbandits.gp.noise import CONFIG as NOISE_CONFIG, NoiseEstimate, due, estimated_noise
+from tvbandits.gp.noise import CONFIG as NOISE_CONFIG, NoiseEstimate, infer_noise, is_noise_due
 from tvbandits.io import save_value
 from tvbandits.validation import (
     LARGEST_VALUE,
     Array,
     Seed,
+    as_bool,
     as_generator,
     as_time,
+    check_optional,
     describe,
     finite_number,
-    flag,
     noise_variance_number,
-    optional,
     require,
     whole_number,
 )
 
-# So often a policy may name a point that is not available, before one that is is drawn for it.
+# The number of draws of a rule before a point is drawn uniformly from those available.
 TRIES = 20
 
 
 class Rule(Protocol):
-    """What decides. Larger rewards are better; times go up.
+    """A rule that chooses the next point. Larger rewards are better, and times do not decrease.
 
-    It is a dataclass, and is saved as its fields. It knows rewards and their variances in a unit that
-    is chosen for it.
+    A rule is a dataclass, of which the fields are saved. The adapter passes rewards and their variances
+    in a unit that it chooses.
     """
 
-    def choose(self, now: float, allowed: ChoiceSet, out: Plays, rng: np.random.Generator) -> Array:
-        """The next point (d,), of those that are allowed, while the plays `out` wait for rewards.
+    def choose(
+        self, now: float, allowed: ChoiceSet, pending: Plays, rng: np.random.Generator
+    ) -> Array:
+        """Return the next point (d,) among those allowed, while some plays are pending.
 
-        They count: a model takes each as if its mean had been observed, which lowers the variance
-        around it; a schedule of plays goes on behind them.
+        A rule takes pending plays into account: a model treats the posterior mean of each as observed,
+        which lowers the variance around it; a schedule continues after them.
         """
 
     def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:
-        """Take in rewards."""
+        """Update the rule with new rewards."""
 
 
 @runtime_checkable
-class Forgetful(Protocol):
-    """A rule that holds fewer rewards than it was told."""
+class SizedRule(Protocol):
+    """A rule that stores only some of the rewards."""
 
     @property
     def size(self) -> int:
-        """How many rewards it holds."""
+        """Return the number of rewards that the rule stores."""
 
 
 @runtime_checkable
-class Noisy(Protocol):
-    """A rule that looks at the noise variance of rewards, which is set anew where it is learned."""
+class NoiseAwareRule(Protocol):
+    """A rule that uses the noise variance of rewards, which the adapter sets whenever it changes."""
 
     noise: float
 
 
 @runtime_checkable
-class Bounded(Protocol):
-    """A rule that takes some rewards alone."""
+class CheckingRule(Protocol):
+    """A rule that can only use some rewards."""
 
     def check(self, rewards: Dataset) -> None:
-        """Raise a `ValueError` for rewards, as they are told, that it cannot use."""
+        """Raise a `ValueError` for rewards (in the user's unit) that the rule cannot use."""
 
 
 @runtime_checkable
-class Counting(Protocol):
-    """A rule to which a share of many trials says more than one of few.
+class CountingRule(Protocol):
+    """A rule that weighs a proportion of successes by its number of trials.
 
-    Its choices are draws: of more plays than there are points, each is a draw of its own, so that the
-    points share them by the probability of being the best.
+    Its choices are random draws. If more plays are requested than there are points, each play is drawn
+    independently, so that a point's expected fraction is its probability of being the best.
     """
 
     def learn_shares(self, rewards: Dataset, trials: Array) -> None:
-        """Take in shares (n,) of so many trials (n,)."""
+        """Update the rule with proportions (n,) of numbers of trials (n,)."""
 
 
 @dataclass(eq=False, repr=False)
 class PolicyAdapter:
-    """A player whose choices are those of a rule: checks come before anything moves.
+    """A bandit that plays by a rule; `adapt` creates it.
 
-    Made by `adapt`. A reward told without a variance has `noise_variance`; where that is None, it is
-    learned with `kernel`. The rule is told rewards divided by `unit`.
+    A call checks all its arguments before it changes anything. A reward without a noise variance of its
+    own has `noise_variance`; if that is None, the variance is learned with `kernel`. The rule receives
+    the rewards divided by `unit`, and with the sign `sign`.
     """
 
     domain: Domain
@@ -120,13 +126,13 @@ class PolicyAdapter:
     def __repr__(self) -> str:
         rewards, plays = len(self.record.rewards), len(self.record.pending)
         pending = f", {plays} pending" if plays else ""
-        return f"<{type(self.rule).__name__} on {self.domain!r}, {rewards} rewards told{pending}>"
+        return f"<{type(self.rule).__name__} on {self.domain!r}, {rewards} rewards{pending}>"
 
     @property
     def info(self) -> Info:
-        """Numbers of rewards told and readings failed; the dictionary is what the rule holds."""
+        """Return numbers about the bandit; `dictionary_size` is the number of rewards in the rule."""
         posterior = PosteriorInfo(
-            dictionary_size=self.rule.size if isinstance(self.rule, Forgetful) else None
+            dictionary_size=self.rule.size if isinstance(self.rule, SizedRule) else None
         )
         model = ModelInfo(noise=self.noise)
         record = self.record
@@ -134,15 +140,15 @@ class PolicyAdapter:
 
     @property
     def pending(self) -> Array:
-        """Points asked and not yet told, shape (k, d)."""
+        """Return the points (k, d) of `ask` whose rewards have not been told yet."""
         return self.record.pending.X.copy()
 
     @property
     def history(self) -> pd.DataFrame:
-        """What was told and asked: time, coordinates, reward, variance, source, kind."""
+        """Return a table of all plays: time, coordinates, reward, variance, source, kind."""
         record = self.record
         parts = record.rewards, record.answers, record.failed, record.pending
-        return pd.DataFrame(history_columns(self.domain, *parts))
+        return pd.DataFrame(make_history_columns(self.domain, *parts))
 
     def ask(
         self,
@@ -151,15 +157,16 @@ class PolicyAdapter:
         available: Availability = None,
         context: Context = None,
     ) -> Array:
-        """Where to play next, shape (n, d): one point by default.
+        """Return the points (n, d) to play next, by default one.
 
-        A call that fails leaves rule and generator as they were.
+        A call that fails changes nothing.
 
         Parameters
         ----------
         t : float, optional
+            Time of the decision; by default one unit after the latest reward.
         n : int, optional
-            So many points, distinct where the domain has as many.
+            Number of points, distinct if the domain has as many.
         available, context
             What is available, as for `Bandit.ask`.
 
@@ -170,28 +177,28 @@ class PolicyAdapter:
         NothingAvailableError
             If nothing is available.
         """
-        out = self.record.pending
+        pending = self.record.pending
         now = self.record.decision_time if t is None else as_time(t)
         count = 1 if n is None else whole_number("n", n, at_most=100_000)
-        same_time = out.X[out.t == now]
+        same_time = pending.X[pending.t == now]
         values = np.empty(0)
         if self.domain.context_parameters:
             values, context = self.domain.context_values(context), None
         choices, d = self.domain.action_domain, self.domain.dimension - len(values)
-        free = availability_of(choices, available, context)
+        availability = check_availability(choices, available, context)
         rule, rng = self.rule, deepcopy(self.rng)
-        is_shared = isinstance(rule, Counting) and count > _number_of_points(choices, free)
-        allowed = ChoiceSet(choices, free, same_time[: 0 if is_shared else None, :d])
-        if free is not None and free.test is not None:
-            # What a function leaves of a box, if anything, is known once the rule has looked for it.
+        repeats = isinstance(rule, CountingRule) and count > _count_points(choices, availability)
+        allowed = ChoiceSet(choices, availability, same_time[: 0 if repeats else None, :d])
+        if availability is not None and availability.test is not None:
+            # If the test admits no point, the rule fails only after it has started to search.
             rule = deepcopy(rule)
         for _ in range(count):
-            x = rule.choose(now, allowed, Plays(out.X[:, :d], out.t), rng)
-            if not is_shared:
+            x = rule.choose(now, allowed, Plays(pending.X[:, :d], pending.t), rng)
+            if not repeats:
                 allowed.exclude(x)
-            out = out.append(append_context(x[None, :], values), np.array([now]))
-        X = out.X[len(self.record.pending) :].copy()
-        self.rule, self.rng, self.record = rule, rng, replace(self.record, pending=out)
+            pending = pending.append(append_context(x[None, :], values), np.array([now]))
+        X = pending.X[len(self.record.pending) :].copy()
+        self.rule, self.rng, self.record = rule, rng, replace(self.record, pending=pending)
         return X
 
     def tell(
@@ -202,10 +209,10 @@ class PolicyAdapter:
         noise_variance: ArrayLike | None = None,
         context: Context = None,
     ) -> Info:
-        """Learn rewards (n,) of points (n, d), asked for or not; NaN: played, and no reading.
+        """Learn the rewards (n,) of points (n, d), which need not be those of `ask`; NaN: no reading.
 
-        Whatever is wrong with what is told, nothing happens; an interrupt (Ctrl-C), unlike that of a
-        `Bandit`, may come in the middle. Times and variances are checked and kept, and that is all.
+        A call with invalid arguments changes nothing. Unlike with a `Bandit`, an interrupt (Ctrl-C) may
+        leave the update incomplete.
 
         Raises
         ------
@@ -215,37 +222,40 @@ class PolicyAdapter:
         """
         points = add_context(self.domain, X, context, self.record.pending, t)
         new = validate_observations(self, self.record, points, y, t, noise_variance)
-        rewards, record = new.rewards, replace(self.record, **self.record.changes_from(new))
-        if isinstance(self.rule, Bounded):
+        rewards, record = new.rewards, replace(self.record, **self.record.compute_update(new))
+        if isinstance(self.rule, CheckingRule):
             self.rule.check(rewards)
         trials = np.ones(len(new.X))
-        if isinstance(self.rule, Counting) and isinstance(y, Counted):
-            is_share = bool(np.isfinite(y.trials).all())
-            require(is_share, "y", "shares of trials, as of rate(successes, trials)", y)
+        if isinstance(self.rule, CountingRule) and isinstance(y, Counted):
+            is_proportion = bool(np.isfinite(y.trials).all())
+            require(is_proportion, "y", "proportions of trials, as of rate(successes, trials)", y)
             trials = y.trials
-        before, observations, noise = len(self.record.rewards), record.rewards, self.noise
-        learns = self.noise_variance is None and (noise is None or due(before, len(observations)))
-        if learns and isinstance(self.rule, Noisy) and np.isnan(observations.variance).any():
-            # The rule and its kernel know nothing of a context.
-            columns = observations.X[:, : self.domain.action_domain.dimension]
+        count_before, observations, noise = len(self.record.rewards), record.rewards, self.noise
+        is_due = noise is None or is_noise_due(count_before, len(observations))
+        learns_noise = self.noise_variance is None and isinstance(self.rule, NoiseAwareRule)
+        if learns_noise and is_due and np.isnan(observations.variance).any():
+            # The rule and its kernel have no context columns.
+            actions = observations.X[:, : self.domain.action_domain.dimension]
             readings = Dataset.from_columns(
-                columns, observations.t, observations.y, observations.variance
+                actions, observations.t, observations.y, observations.variance
             )
-            noise = estimated_noise(self.kernel, readings)
-        scaled = self._scaled(rewards if noise is None else rewards.with_noise(noise.variance))
-        if isinstance(self.rule, Noisy) and noise is not None and noise is not self.noise:
+            noise = infer_noise(self.kernel, readings)
+        scaled = self._scale_rewards(
+            rewards if noise is None else rewards.with_noise(noise.variance)
+        )
+        if isinstance(self.rule, NoiseAwareRule) and noise is not None and noise is not self.noise:
             self.rule.noise = noise.variance / self.unit**2
-        old, self.record, self.noise = self.record, record, noise
-        if len(rewards) and isinstance(self.rule, Counting):
-            read = trials[~np.isnan(y.values)] if isinstance(y, Counted) else trials
-            self.rule.learn_shares(scaled, read[: len(rewards)])
+        record_before, self.record, self.noise = self.record, record, noise
+        if len(rewards) and isinstance(self.rule, CountingRule):
+            trials = trials[~np.isnan(y.values)] if isinstance(y, Counted) else trials
+            self.rule.learn_shares(scaled, trials[: len(rewards)])
         elif len(rewards):
             self.rule.learn(scaled, self.rng)
-        skip_unasked(self.rng, old, record, new)
+        skip_unasked(self.rng, record_before, record, new)
         return self.info
 
-    def _scaled(self, rewards: Dataset) -> Dataset:
-        """Rewards as the rule is told them; a `ValueError` if they are beyond what can be computed."""
+    def _scale_rewards(self, rewards: Dataset) -> Dataset:
+        """Return rewards in the rule's sign and unit; a `ValueError` if they are too large there."""
         X = rewards.X[:, : self.domain.action_domain.dimension]
         y, variance = self.sign * rewards.y / self.unit, rewards.variance / self.unit**2
         try:
@@ -254,18 +264,18 @@ class PolicyAdapter:
             raise ValueError(f"in the unit {self.unit:g} of rewards, {error}") from None
 
     def drop(self, X: ArrayLike | Named) -> None:
-        """Give up on points that were asked and will not be told; `ValueError` if one is not out."""
-        out = self.record.pending
-        points = self.domain.check(add_context(self.domain, X, None, out))
-        self.record = replace(self.record, pending=out.drop(points))
+        """Remove pending points (n, d) that will not be played; a `ValueError` if one is not pending."""
+        pending = self.record.pending
+        points = self.domain.check(add_context(self.domain, X, None, pending))
+        self.record = replace(self.record, pending=pending.drop(points))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to a file that no code can be run from, as `Bandit.save`."""
+        """Write the bandit to a file, as `Bandit.save`."""
         save_value(path, self)
 
 
-def _number_of_points(domain: Domain, available: Available | None) -> float:
-    """Return how many points may be chosen: without end where the domain is not finite."""
+def _count_points(domain: Domain, available: Available | None) -> float:
+    """Return the number of available points; infinity if the domain is not finite."""
     if not isinstance(domain, Candidates):
         return math.inf
     return len(domain) if available is None else int(available(domain.X).sum())
@@ -273,13 +283,13 @@ def _number_of_points(domain: Domain, available: Available | None) -> float:
 
 @dataclass(frozen=True)
 class RunningMean:
-    """The prior mean of rewards: a number, or the mean of those before.
+    """The prior mean of rewards: a number, or the mean of all earlier rewards.
 
     Attributes
     ----------
     prior : float or "online"
     total, count : float and int
-        Of the rewards so far.
+        The sum and the number of the rewards so far.
     """
 
     prior: Mean
@@ -292,26 +302,26 @@ class RunningMean:
 
     @property
     def value(self) -> float:
-        """The prior mean now."""
+        """Return the present prior mean."""
         if self.prior == "online":
             return self.total / self.count if self.count else 0.0
         return float(self.prior)
 
     def before(self, y: float) -> float:
-        """Return the prior mean of a reward: the first one is as good as expected."""
+        """Return the prior mean for a reward `y`; online, it is `y` itself for the first reward."""
         return y if self.prior == "online" and not self.count else self.value
 
 
-def first_noise(noise_variance: float | None, unit: float) -> float:
-    """Return the noise variance that a rule begins with, in units of the prior variance.
+def compute_initial_noise(noise_variance: float | None, unit: float) -> float:
+    """Return a rule's initial noise variance, divided by the square of the unit.
 
     Raises
     ------
     ValueError
-        If one of them cannot be used.
+        If the noise variance or the unit is invalid.
     """
     finite_number("scale", unit, low=1 / LARGEST_VALUE, high=LARGEST_VALUE)
-    optional(noise_variance_number, "noise_variance", noise_variance)
+    check_optional(noise_variance_number, "noise_variance", noise_variance)
     return NOISE_CONFIG.prior_share if noise_variance is None else noise_variance / unit**2
 
 
@@ -325,27 +335,27 @@ def adapt(
     minimize: bool,
     seed: Seed,
 ) -> PolicyAdapter:
-    """A player with a rule, before its first step; of a generator a child is spawned.
+    """Return a new bandit that plays by a rule; if `seed` is a generator, a child is spawned from it.
 
-    A rule is told nothing of a measured context: what it learns holds for all values, and it is made
-    for what is chosen on the domain (`Domain.action_domain`).
+    The rule does not see a measured context. It is for the domain of actions (`Domain.action_domain`),
+    and what it learns holds for all contexts.
 
     Raises
     ------
     ValueError
-        If the noise variance is to be learned (`noise_variance` is None), and there is no kernel to
-        learn it with, or no attribute `noise` of the rule that it could be set on.
+        If `noise_variance` is None, so that it must be learned, but there is no kernel to learn it with,
+        or the rule has no attribute `noise` to set.
     """
-    if noise_variance is None and not isinstance(rule, Noisy):
+    if noise_variance is None and not isinstance(rule, NoiseAwareRule):
         raise ValueError(
-            f"{describe(rule)} has no attribute noise, on which a noise variance that is learned "
-            "could be set: give noise_variance, or give the rule that attribute"
+            f"a learned noise variance is set as the attribute noise, which {describe(rule)} lacks: "
+            "give noise_variance, or add that attribute to the rule"
         )
     if noise_variance is None and kernel is None:
         raise ValueError(
-            "a noise variance is learned with a kernel, got kernel=None: give it or noise_variance"
+            "a noise variance is learned with a kernel, got kernel=None: give kernel or noise_variance"
         )
-    rng, sign = as_generator(seed), -1.0 if flag("minimize", minimize) else 1.0
+    rng, sign = as_generator(seed), -1.0 if as_bool("minimize", minimize) else 1.0
     record = Record.empty(domain.dimension)
     return PolicyAdapter(domain, rule, rng, sign, record, kernel, noise_variance, unit)
 
@@ -353,7 +363,7 @@ def adapt(
 def draw_available(
     draw: Callable[[], Array], allowed: ChoiceSet, rng: np.random.Generator
 ) -> Array:
-    """What is drawn, if it is allowed before long; else one of those that are."""
+    """Return a draw that is allowed, or a uniform allowed point if the first `TRIES` draws are not."""
     for _ in range(TRIES):
         x = draw()
         if allowed.is_everything or allowed(x[None, :])[0]:
@@ -361,33 +371,37 @@ def draw_available(
     return allowed.sample(rng)
 
 
-def domain_of_choice(domain: Domain) -> Domain:
-    """Return what is chosen on a domain: all of it, or what a measured context leaves."""
+def get_action_domain(domain: Domain) -> Domain:
+    """Return the domain of actions: the domain without the coordinates of a measured context."""
     check_domain(domain)
     choices: Domain = domain.action_domain
     return choices
 
 
-def finite(domain: Domain, name: str) -> Candidates:
-    """What is chosen on a domain, if that is finite; a `ValueError` says who needs that."""
-    return as_finite(domain_of_choice(domain), name)
+def get_finite_action_domain(domain: Domain, name: str) -> Candidates:
+    """Return the candidates of the domain of actions; a `ValueError` names who needs a finite one."""
+    return as_finite(get_action_domain(domain), name)
 
 
-def width_number(beta: Any) -> float:
-    """A width that is a number, or the value of a constant width."""
+def check_width(beta: Any) -> float:
+    """Return a confidence width as a number; a `ValueError` if it is not a constant."""
     width = beta.value if isinstance(beta, Fixed) else beta
     return finite_number("beta, a number for this policy,", width, low=0.0)
 
 
-def unit_of_rule(
+def choose_rule_unit(
     noise_variance: float | None, scale: float, *, mean: Mean, minimize: bool
 ) -> tuple[float, float, Mean]:
-    """What a rule's rewards are divided by, and in that unit their noise variance and prior mean.
+    """Return the unit of a rule's rewards, and in that unit their noise variance and prior mean.
 
-    That is their prior deviation, or 1 where their unit is the kernel's. Where less is better, a rule is
-    told the negative of rewards.
+    The unit is the prior standard deviation `scale` if the mean is "online"; otherwise 1, as the kernel
+    is in the unit of reward. If rewards are minimized, the rule receives their negatives.
     """
     check_mean(mean)
     if mean == "online":
-        return scale, first_noise(noise_variance, scale), mean
-    return 1.0, first_noise(noise_variance, 1.0), -mean if flag("minimize", minimize) else mean
+        return scale, compute_initial_noise(noise_variance, scale), mean
+    return (
+        1.0,
+        compute_initial_noise(noise_variance, 1.0),
+        -mean if as_bool("minimize", minimize) else mean,
+    )

@@ -1,9 +1,9 @@
-"""The bandit: ask where to play, tell what came of it.
+"""The bandit: `ask` returns points to play, `tell` takes their rewards.
 
-A `Recipe` says which parts a policy is made of; a `State` is everything it has learned. Both are frozen:
-every call builds the next state aside and puts it in place in one assignment at the end, so a call that
-fails leaves the bandit as it was. An interrupt alone (Ctrl-C) may also come between that assignment and
-the return: then the call raises and has happened, wholly, and `state` shows it.
+A `Recipe` has the parts of a policy; a `State` is everything a bandit has learned. Both are frozen. A
+call computes the next state first and assigns it at the end, so that a call that fails changes nothing.
+Only an interrupt (Ctrl-C) may also come between the assignment and the return: the call then raises
+although it has happened, and `state` shows that.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from tvbandits.bandit.extremes import warn_of_outlier
-from tvbandits.bandit.history import history_columns
+from tvbandits.bandit.history import make_history_columns
 from tvbandits.bandit.inference import Inference
 from tvbandits.bandit.info import Info
 from tvbandits.bandit.initial_state import (
+    adapt_state,
     change_candidates,
     check_state,
-    first_state,
+    make_initial_state,
     move_to_candidates,
-    state_for,
 )
 from tvbandits.bandit.observations import (
     ReadingTable,
-    corrected_answers,
     find_readings,
+    replace_answers,
     skip_unasked,
     validate_answers,
     validate_correction,
@@ -39,21 +39,21 @@ from tvbandits.bandit.observations import (
 )
 from tvbandits.bandit.options import OptionChanges, Options, check_changes
 from tvbandits.bandit.querying import (
+    choose_queries_to_carry,
     concerns_questions,
-    queries_to_carry,
+    find_query_time,
     query_after_tell,
     query_before_ask,
-    question_time,
     update_answers,
 )
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import State, generator_of, same_value
+from tvbandits.bandit.state import State, is_same_value, restore_generator
 from tvbandits.bandit.step import (
     OutcomeModels,
     Request,
     check_reachable,
-    find_place,
-    level_of_control,
+    compute_control_level,
+    find_region,
     observe,
     recommend,
     replay,
@@ -61,7 +61,7 @@ from tvbandits.bandit.step import (
     warm_start,
 )
 from tvbandits.counts import Counted
-from tvbandits.domains.availability import Availability, availability_of, decision_domain
+from tvbandits.domains.availability import Availability, check_availability, get_decision_domain
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
 from tvbandits.domains.domain import Context, add_context, as_inputs
 from tvbandits.domains.parameters import Named
@@ -70,20 +70,19 @@ from tvbandits.errors import PlayError
 from tvbandits.experts.protocol import restore_state, state_of
 from tvbandits.gp.noise import NoiseEstimate
 from tvbandits.io import save_value
-from tvbandits.text import as_html
-from tvbandits.threads import Turns, in_turn
-from tvbandits.validation import Array, as_generator, as_time, flag, of_kind, whole_number
+from tvbandits.threads import CallLock, lock_calls
+from tvbandits.validation import Array, as_bool, as_generator, as_time, check_instance, whole_number
 
 
 class Bandit:
-    """A bandit: `ask` for points to play, `tell` their rewards.
+    """A bandit: `ask` it for points to play, and `tell` it their rewards.
 
     Parameters
     ----------
     recipe : Recipe
     seed : int or numpy.random.Generator
-        The only source of randomness. A generator is not advanced: a child is spawned from it. What a
-        bandit draws depends on the seed and on the number of rewards told that it did not ask for.
+        The only source of randomness. A generator is not advanced: a child is spawned from it. A
+        bandit's draws depend on the seed and on the number of rewards of points that it did not choose.
 
     Examples
     --------
@@ -100,30 +99,29 @@ class Bandit:
     """
 
     def __init__(self, recipe: Recipe, *, seed: int | np.random.Generator = 0) -> None:
-        of_kind("recipe", recipe, Recipe, "a Recipe")
-        self._initialize(recipe, first_state(recipe, as_generator(seed)))
+        check_instance("recipe", recipe, Recipe, "a Recipe")
+        self._initialize(recipe, make_initial_state(recipe, as_generator(seed)))
 
     def _initialize(self, recipe: Recipe, state: State) -> None:
-        self._recipe, self._state, self._turns = recipe, state, Turns()
+        self._recipe, self._state, self._call_lock = recipe, state, CallLock()
         self._inference, self._outcome_models = Inference(recipe), OutcomeModels(recipe)
 
     @classmethod
     def from_state(cls, recipe: Recipe, state: State) -> Bandit:
-        """Continue from `state` as if nothing had happened in between, bit for bit.
+        """Return a bandit that continues from `state` as if it had never stopped, bit for bit.
 
-        The recipe may also be another one than the state comes from: what was told stays, and what
-        was computed from it by other parts is computed again. An expert of the same kind is given back
-        what it knew, such as how much of its budget is spent.
+        If the state comes from another recipe, its observations are kept, and whatever depends on other
+        parts is computed again. An expert of the same kind gets back its memory, such as its spending.
 
         Raises
         ------
         ValueError
-            If a point that was played, or that is pending, lies outside the recipe's domain.
+            If a point that was played or is pending lies outside the recipe's domain.
         """
         check_state(recipe, state)
         bandit = cls.__new__(cls)
-        bandit._initialize(recipe, state_for(recipe, state))
-        expert = None if recipe.asking is None else recipe.asking.expert
+        bandit._initialize(recipe, adapt_state(recipe, state))
+        expert = None if recipe.query_config is None else recipe.query_config.expert
         memory, saved = state_of(expert), state.queries.expert
         if memory is not None and saved and memory["kind"] == saved["kind"]:
             restore_state(expert, saved)
@@ -135,32 +133,26 @@ class Bandit:
 
     def __repr__(self) -> str:
         state = self._state
-        at = "at the start" if state.time is None else f"at t = {state.time:g}"
+        time = "at the start" if state.time is None else f"at t = {state.time:g}"
         pending = f", {len(state.pending)} pending" if len(state.pending) else ""
-        return f"<Bandit on {self._recipe.domain!r}, {state.count} rewards told{pending}, {at}>"
-
-    def _repr_html_(self) -> str:
-        recipe = self._recipe
-        parts = [("domain", recipe.domain), ("kernel", self._state.model.kernel)]
-        parts += [("aging", self._state.model.aging), ("width", recipe.beta)]
-        parts += [("noise variance", self.noise)]
-        return as_html("Bandit", [*parts, *self._state.summary])
+        return f"<Bandit on {self._recipe.domain!r}, {state.count} rewards{pending}, {time}>"
 
     @property
     def recipe(self) -> Recipe:
-        """The parts this bandit is made of."""
+        """Return the parts of this bandit."""
         return self._recipe
 
     @property
     def state(self) -> State:
-        """Everything it has learned, frozen, with what its expert knows where that can be taken."""
-        # From inside of a call, such as by its expert: the state from before that call.
-        return self._whole() if self._turns.mine else in_turn(Bandit._whole)(self)
+        """Return everything the bandit has learned, with its expert's memory if that can be saved."""
+        # During a call, an expert that reads this gets the state from before that call.
+        is_locked = self._call_lock.is_within_call
+        return self._get_state() if is_locked else lock_calls(Bandit._get_state)(self)
 
-    def _whole(self) -> State:
-        asking = self._recipe.asking
-        memory = None if asking is None else state_of(asking.expert)
-        if memory is not None and not same_value(memory, self._state.queries.expert):
+    def _get_state(self) -> State:
+        query_config = self._recipe.query_config
+        memory = None if query_config is None else state_of(query_config.expert)
+        if memory is not None and not is_same_value(memory, self._state.queries.expert):
             self._state = self._state.with_queries(expert=memory)
         return self._state
 
@@ -170,12 +162,12 @@ class Bandit:
 
     @property
     def info(self) -> Info:
-        """What happened in the last `ask` and `tell`."""
+        """Return information about the last `ask` and `tell`."""
         return self._state.info
 
     @property
     def noise(self) -> NoiseEstimate:
-        """The noise variance of a reward without one of its own: given, or learned, with an interval.
+        """Return the recipe's noise variance of a reward, or the learned one with an interval.
 
         Examples
         --------
@@ -191,33 +183,33 @@ class Bandit:
 
     @property
     def pending(self) -> Array:
-        """Points asked and not yet told, in the order they were asked, shape (k, d)."""
+        """Return the points (k, d) of `ask` without rewards so far, in the order of the calls."""
         return self._state.pending.X.copy()
 
     @property
     def history(self) -> pd.DataFrame:
-        """What was told, answered and asked: time, coordinates, reward, variance, source, kind.
+        """Return a table of all plays and answers: time, coordinates, reward, variance, source, kind.
 
-        With limits also what was read of each outcome, and how many limits that violates: as read. With
-        a control also `relative`: the reward less what the control gave at that time. Where moves cost
-        something, also `move_cost`: of going to a point from the one before it.
+        With limits, it also has the readings of each outcome and the number of limits that they violate.
+        With a control, `relative` is the reward minus the control's reward at that time. With a move
+        cost, `move_cost` is the cost of the move from the previous play.
         """
         state, options, fill = self._state, self._recipe.options, self._inference.with_noise
         outliers = None if state.outliers is None else fill(state, state.outliers.observations)
-        columns = history_columns(
+        columns = make_history_columns(
             state.domain,
             fill(state, state.rewards),
             fill(state, state.answers),
             state.failed,
             state.pending,
-            {each: state.outcomes[each.name].rewards for each in options.limits},
+            {limit: state.outcomes[limit.name].rewards for limit in options.limits},
             options.control,
             options.move_cost,
             outliers,
         )
         return pd.DataFrame(columns)
 
-    @in_turn
+    @lock_calls
     def predict(
         self,
         X: ArrayLike | Named,
@@ -227,26 +219,26 @@ class Bandit:
         *,
         relative: bool = False,
     ) -> tuple[Array, Array]:
-        """Posterior mean and deviation of the reward, in its unit; changes nothing.
+        """Return posterior mean and standard deviation of the reward, in its unit; change nothing.
 
-        A learned kernel that has missed more than it said shows wider deviations
-        (`IntervalCalibration`); where no reading has tested a learned variance, they are Student's
-        (`ScaledPosterior.predict_reward`); and where readings are further from what the others say of
-        them than they should be, all are wider (`excess_error`). Decisions take them as they are.
+        Deviations are wider than those of decisions if intervals of a learned kernel covered too few
+        readings (`IntervalCalibration`); if no reading has tested a learned variance (those of Student's
+        t distribution, `ScaledPosterior.predict_reward`); or if leave-one-out errors of the readings are
+        too large (`excess_error`).
 
         Parameters
         ----------
         X : array of shape (m, d)
             Any finite points; on a space also a DataFrame or dictionaries.
         t : float, optional
-            The time spoken about; by default the time of the next decision.
+            The time to predict; by default the time of the next decision.
         outcome : str, optional
-            Of this outcome instead, in its own unit.
+            Predict this outcome, in its own unit, instead of the reward.
         context : mapping or array, optional
-            Of all points, where one is measured and they have none.
+            The context of all points, if one is measured and `X` does not contain it.
         relative : bool
-            Beside the control at that time, which is what is learned: better by so much. Otherwise, with
-            a control, at the mean and deviation of the levels at which it was read (`level_of_control`).
+            Predict the difference from the control's reward, which is what is learned. If False and
+            there is a control, its mean level is added, with its deviation (`compute_control_level`).
 
         Returns
         -------
@@ -255,60 +247,62 @@ class Bandit:
         Raises
         ------
         ValueError
-            If a point or the time is not finite, or there is no limit on such an outcome; or no control.
+            If a point or the time is not finite, the outcome has no limit, or `relative` is True and
+            there is no control.
         """
-        if flag("relative", relative) and self._recipe.options.control is None:
-            raise ValueError("nothing is relative without a control: see Options")
+        if as_bool("relative", relative) and self._recipe.options.control is None:
+            raise ValueError("relative predictions need a control: see Options(control=...)")
         points = as_inputs(self._recipe.domain, X, context)
         state, now = self._state, self._decision_time(t)
         if outcome is not None:
             if relative:
-                raise ValueError(f"rewards alone are relative to the control, got {outcome=}")
+                raise ValueError(f"only rewards are relative to the control, got {outcome=}")
             return self._outcome_models.predict(state, outcome, points, now)
-        rng = generator_of(state.random)
+        rng = restore_generator(state.random)
         state, view = self._inference.condition(state, now, rng)
         mean, deviation = view.predict_reward(points, test=True)
         mean = -mean if self._recipe.minimize else mean
-        own = self._recipe.is_control(points)
-        mean[own], deviation[own] = 0.0, 0.0  # exactly, without rounding
+        is_control = self._recipe.is_control(points)
+        mean[is_control], deviation[is_control] = 0.0, 0.0  # exactly, without rounding
         if relative or self._recipe.options.control is None:
             return mean, deviation
-        level, spread = level_of_control(self._recipe, state.rewards, view.scale)
-        return mean + level, np.hypot(deviation, spread)
+        level, level_deviation = compute_control_level(self._recipe, state.rewards, view.scale)
+        return mean + level, np.hypot(deviation, level_deviation)
 
-    @in_turn
+    @lock_calls
     def recommend(
         self, t: float | None = None, available: Availability = None, context: Context = None
     ) -> Array:
-        """The point (d,) of the best posterior mean at time `t`, by default the next decision's.
+        """Return the point (d,) with the best posterior mean at time `t`.
 
         Parameters
         ----------
-        t : float, optional
-        available, context
-            What is available, as for `ask`.
+        t, available, context
+            As for `ask`.
 
         Raises
         ------
         ValueError
-            As for `ask`; or if nothing was told or answered yet.
+            As for `ask`; or if there is no reward and no answer yet.
         NothingAvailableError
             If nothing is available.
         """
-        request = self._request(t, None, available, context, None)
+        request = self._make_request(t, None, available, context, None)
         if not (len(self._state.rewards) or len(self._state.answers)):
-            raise ValueError("there is nothing to recommend: no reading and no answer was told yet")
-        rng = generator_of(self._state.random)
+            raise ValueError(
+                "recommend needs observations, and there are none: tell a reward first"
+            )
+        rng = restore_generator(self._state.random)
         return recommend(self._inference, self._outcome_models, self._state, request, rng)
 
-    @in_turn
-    def best_point(self, t: float | None = None) -> Array:
-        """Return the point (d,) of the best mean at a time, of any context, whatever was told so far."""
+    @lock_calls
+    def find_best_point(self, t: float | None = None) -> Array:
+        """Return the point (d,) of the best mean in any context, even without observations."""
         request = Request(self._decision_time(t), None, self._recipe.domain)
-        rng = generator_of(self._state.random)
+        rng = restore_generator(self._state.random)
         return recommend(self._inference, self._outcome_models, self._state, request, rng)
 
-    def _request(
+    def _make_request(
         self,
         t: float | None,
         n: int | None,
@@ -316,26 +310,25 @@ class Bandit:
         context: Context,
         near: float | None,
     ) -> Request:
-        """Return what a decision is asked for, checked."""
+        """Return the checked arguments of a decision."""
         domain, mask = self._recipe.domain, None
         if not (self._recipe.offers_all and available is None and context is None):
-            domain, mask = decision_domain(domain, available, context)
+            domain, mask = get_decision_domain(domain, available, context)
         return Request(self._decision_time(t), n, domain, mask, near)
 
     def _decision_time(self, t: float | None) -> float:
         return self._state.record.decision_time if t is None else as_time(t)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write it to a file that no code can be run from; `tvbandits.load` goes on with it.
+        """Write recipe and state to a file, from which `tvbandits.load` continues; it runs no code.
 
-        The recipe and the state, wholly or not at all: a file of that name stays as it was until the new
-        one is on the disk. Parts that are not of this package, such as an expert of your own, are
-        written by name, and must be handed over when the file is loaded.
+        An earlier file of that name stays as it was until the new one is complete. Parts that are not of
+        this package, such as your own expert, are saved by name; pass them to `load`.
 
         Raises
         ------
         ValueError
-            If a part has no name by which it could be handed over, such as a lambda.
+            If a part has no name that can be imported, such as a lambda.
         OSError
             If the file cannot be written.
         """
@@ -350,7 +343,7 @@ class Bandit:
     def __setstate__(self, parts: dict[str, Any]) -> None:
         self._initialize(parts["_recipe"], parts["_state"])
 
-    @in_turn
+    @lock_calls
     def ask(
         self,
         t: float | None = None,
@@ -359,56 +352,55 @@ class Bandit:
         context: Context = None,
         near: float | None = None,
     ) -> Array:
-        """Where to play at time `t`, shape (b, d).
+        """Return the points (b, d) to play at time `t`.
 
-        Pending points count: the variance around them is lower, so that repeated asks spread out. A
-        point that is pending for the same time comes again only if nothing else is left. Where moves
-        cost something, the bandit chooses each of several points by its cost from the last point, and
-        returns them in the order of a tour: each time the nearest that is left.
+        Pending points lower the posterior variance around them, so that repeated calls spread out. A
+        point that is pending for the same time is returned again only if no other is left. With a move
+        cost, the bandit chooses each of several points by its cost from the last play, and returns them
+        in the order of a tour to the nearest remaining point.
 
         Parameters
         ----------
         t : float, optional
-            Time of the decision; by default one unit after the latest time told, 1 at the start.
+            Time of the decision; by default one unit after the latest reward, 1 at the start.
         n : int, optional
-            Number of points, distinct where the domain has as many; by default the batch rule decides,
+            Number of points, distinct if the domain has as many; by default the batch rule decides,
             one point for most policies. If `n` exceeds the number of available points (100 visits, 8
-            banners), each gets the share of draws from the beliefs in which it is the best (Thompson
-            shares). A control counts among the `n`, and comes first unless it was asked or told for that
-            time already: then at least 2, and by default one more than the batch rule says. Where each
-            point is searched for, on a box or a large space, at most 100; and with limits, `available`,
-            `near` or a move cost, or bounds without slopes (of `bbkb`, or of `adaptive_gp_ucb` with a
-            kernel), at most 60 in 2 dimensions, 30 in 3, 15 in 4 and 10 in more.
+            banners), each gets a fraction of the plays that is its posterior probability of being the
+            best (Thompson sampling). A control counts among the `n` and comes first, unless it was
+            played or is pending for that time: `n` is then at least 2, and by default one more than the
+            batch rule's. On a box or a large space, `n` is at most 100; with limits, `available`, `near`
+            or a move cost, or bounds without slopes (of `bbkb`, or of `adaptive_gp_ucb` with a kernel),
+            at most 60 in 2 dimensions, 30 in 3, 15 in 4 and 10 in more.
         available : mask (A,), row numbers, ranges by name, or function of points (m, d), optional
-            What is available now: of candidates a mask, row numbers or names; or the range of each
-            coordinate that has one, as in `{"x0": (0, 5), "fuel": ["gas"]}`, or a function from points
-            to a mask; on a space the points are a frame with its names.
+            What is available now: for candidates a mask or row numbers; for any domain the ranges of
+            some coordinates, as in `{"x0": (0, 5), "fuel": ["gas"]}`, or a function from points to a
+            mask (on a space, from a frame with its names).
         context : mapping of str to values, or array of shape (c,), optional
-            What you measure now, where the domain has a context: `{"outside": 3.2}`; the points returned
-            end with it. Or values of the context columns of `Candidates`: only rows with these are
-            available. Needed where the domain has either, unless all rows of `available` have the same
+            The present measurement, if the domain has a context: `{"outside": 3.2}`; the points returned
+            end with it. Or the values of the context columns of `Candidates`, to which the choice is
+            restricted. Required if the domain has either, unless all rows of `available` have the same
             context.
         near : float, optional
-            No point may be farther than this from the last one played, or asked and not dropped
+            The largest distance from the last point that was played or is pending
             (`domains.moving.distances`).
 
         Raises
         ------
         ValueError
-            If `t` is not finite, or before a time already told; if `n` is not a whole number of at least
-            1, or more than can be searched for; if `available` or `context` do not suit the domain; if
-            `near` is not above 0, or no point was played yet.
+            If `t` is not finite, or earlier than the latest reward; if `n` is not a whole number of at
+            least 1, or too large; if `available` or `context` do not suit the domain; if `near` is not
+            above 0, or no point was played yet.
         NothingAvailableError
             If nothing is available.
         ExpertError
-            If the bandit asks its expert before decisions, and the expert is broken.
+            If the bandit queries its expert before decisions, and the expert has an error.
         """
         state, recipe = self._state, self._recipe
         now = self._decision_time(t)
         if state.time is not None and now < state.time:
-            raise PlayError(
-                "cannot ask for {t}: a reading at {latest} is told", t=now, latest=state.time
-            )
+            message = "cannot ask for {t}: there is a later reading, at {latest}"
+            raise PlayError(message, t=now, latest=state.time)
         if n is not None:
             whole_number("n", n, at_most=MOST_POINTS)
             limited = bool(recipe.options.limits) or recipe.options.move_cost is not None
@@ -416,31 +408,31 @@ class Bandit:
             if limited or available is not None or near is not None:
                 obstacle = "within limits, `available`, `near` or move costs"
             check_search(n, recipe.domain, obstacle)
-        request = self._request(now, n, available, context, near)
-        rng = self._inference.generator(state.random)
-        # Where it may play is checked first: an expert is not paid for a call that is refused.
-        place = find_place(recipe, state, request)
+        request = self._make_request(now, n, available, context, near)
+        rng = self._inference.take_generator(state.random)
+        # Checked first, so that the expert is not paid for a call that is refused.
+        region = find_region(recipe, state, request)
         domain, mask = request.domain, request.available
-        if recipe.asking is not None and concerns_questions(recipe, state, domain, mask):
-            if recipe.asking.expert is not None:
-                check_reachable(request, place)
+        if recipe.query_config is not None and concerns_questions(recipe, state, domain, mask):
+            if recipe.query_config.expert is not None:
+                check_reachable(request, region)
             state = query_before_ask(self._inference, state, now, domain, mask, rng)
-        state, X = suggest(self._inference, self._outcome_models, state, request, place, rng)
-        self._state = replace(state, random=self._inference.random_state(rng))
+        state, X = suggest(self._inference, self._outcome_models, state, request, region, rng)
+        self._state = replace(state, random=self._inference.store_generator(rng))
         return X
 
     def with_options(self, **changes: Unpack[OptionChanges]) -> Bandit:
-        """Return the same bandit with some `Options` changed: it goes on with what it has learned.
+        """Return a bandit with the same state and some `Options` changed.
 
         Parameters
         ----------
         changes
-            As `Options` calls them; those that are not named stay.
+            The new values by the names in `Options`; others stay.
 
         Raises
         ------
         ValueError
-            If an option is not of its form, or does not suit the policy.
+            If an option has the wrong form, or does not suit the policy.
 
         Examples
         --------
@@ -458,25 +450,25 @@ class Bandit:
         check_changes(changes)
         options: Any = {**vars(self._recipe.options), **changes}
         state = self.state
-        if "control" in changes:  # another one is another prior
+        if "control" in changes:  # the prior depends on the control
             state = replace(state, posterior=None)
         return Bandit.from_state(replace(self._recipe, options=Options(**options)), state)
 
     def learn_from(self, other: Any) -> Bandit:
-        """The same bandit, which begins with what another one on similar ground has learned.
+        """Return this bandit with a prior learned from another bandit in a similar situation.
 
-        Rates, scales and weights of models are taken, readings are not (`bandit.step.warm_start`).
+        It adopts rates, scales and weights of models, but no readings (`bandit.step.warm_start`).
 
         Parameters
         ----------
         other : Bandit, Campaign or State
-            What was told there counts, whoever played it. Candidates may differ.
+            Its rewards are used, whichever policy played them. Its candidates may differ.
 
         Raises
         ------
         ValueError
-            If it has no state, points there have another number of coordinates, nothing was told there,
-            or there is nothing to be learned here.
+            If `other` has no state or no rewards, its points have another number of coordinates, or this
+            bandit learns no rate, scale or weight.
 
         Examples
         --------
@@ -489,7 +481,7 @@ class Bandit:
         """
         return Bandit.from_state(*warm_start(self._recipe, self.state, other))
 
-    @in_turn
+    @lock_calls
     def tell(
         self,
         X: ArrayLike | Named,
@@ -499,59 +491,57 @@ class Bandit:
         outcomes: Mapping[str, ArrayLike] | None = None,
         context: Context = None,
     ) -> Info:
-        """Learn rewards; then ask the expert, if there is one and it is its turn.
+        """Learn rewards; then query the expert, if there is one and a query is due.
 
-        A call happens wholly or not at all: whatever is wrong, the bandit stays as it was. After an
-        interrupt (Ctrl-C), `info.readings` and `info.failed` say which of the two: the interrupt may
-        have come just before the return.
+        A call that fails changes nothing. After an interrupt (Ctrl-C), `info.readings` and `info.failed`
+        show whether the call had happened: the interrupt may have come just before the return.
 
         Parameters
         ----------
         X : array of shape (n, d)
-            The points that were played, asked for or not.
-        y : array of shape (n,), or what `rate` and `count` return
-            Their rewards; True is 1, False is 0. NaN: you played the point, and there is no reading. The
+            The points that were played, which need not be those of `ask`.
+        y : array of shape (n,), or a result of `rate` or `count`
+            Their rewards; True is 1, False is 0. NaN: you played the point, but the reading failed. The
             play counts, the point is no longer pending, and the bandit learns nothing from it; a later
-            reading of the same point and time takes its place.
+            reading of the same point and time replaces it.
         t : float or array of shape (n,), optional
-            The times of the rewards; older ones than the latest are welcome. By default the time that
-            each point was asked for; of any other point that of the decision still pending, or else one
-            unit after the latest time told.
+            The times of the rewards, in any order. By default the time for which a point was asked; for
+            other points the time of the pending decision, or else one unit after the latest reward.
         noise_variance : float or array of shape (n,), optional
             Noise variance of the rewards; by default the recipe's, or the learned one.
         outcomes : mapping of str to array of shape (n,), optional
-            Further readings, for the limits, by name; NaN, or no such name: not read.
+            The readings of limited outcomes, by name; NaN, or no such name: not read.
         context : mapping or array, optional
-            Of all points, where you measure one; by default that of the `ask` of each. Points as
-            `ask` returned them have it.
+            The context of all points, if it is measured; by default that of the `ask` for each point.
+            Points as `ask` returned them contain it.
 
         Raises
         ------
         ValueError
             If a shape is wrong, a value is infinite, a variance is not positive, a point lies outside
-            the domain, or there is no limit on an outcome.
+            the domain, or an outcome has no limit.
         OutlierWarning
-            If a reward lies more than 1,000 ranges of all others outside of them, such as the loss of a
-            training that diverged; not if the bandit is `robust`.
+            If the distance of a reward from all others exceeds 1,000 times their range, such as the loss
+            of a training that diverged; not if the bandit is `robust`.
         ExpertError
-            If the expert answers in a wrong form, or raises what Python raises for mistakes in a
-            program. An expert that raises anything else is down: the bandit goes on without its
-            answers, with one `ExpertDownWarning` for every outage.
+            If the expert answers in a wrong form, or raises an error that shows a mistake in its code.
+            After any other error the expert counts as down: the bandit continues without its answers,
+            with one `ExpertDownWarning` for each outage.
         """
         recipe, before = self._recipe, self._state
         if not recipe.offers_all or context is not None:
             X = add_context(recipe.domain, X, context, before.pending, t)
         new = validate_observations(recipe, before.record, X, y, t, noise_variance)
-        rng = self._inference.generator(before.random)
+        rng = self._inference.take_generator(before.random)
         state = observe(self._inference, self._outcome_models, before, new, outcomes, rng)
         state = query_after_tell(self._inference, before, state, new, rng)
         if not recipe.options.robust:
             warn_of_outlier(before.rewards.y, new, y)
         skip_unasked(rng, before.record, state.record, new)
-        self._state = replace(state, random=self._inference.random_state(rng))
+        self._state = replace(state, random=self._inference.store_generator(rng))
         return self._state.info
 
-    @in_turn
+    @lock_calls
     def correct(
         self,
         X: ArrayLike | Named,
@@ -562,32 +552,32 @@ class Bandit:
         to: ArrayLike | None = None,
         outcomes: Mapping[str, ArrayLike] | None = None,
     ) -> Info:
-        """Replace rewards that you told: a slip of the pen, a revised reading.
+        """Replace rewards, such as a misprint or a revised reading.
 
-        The bandit goes on as if you had told the right rewards at once, in the same order. It learns
-        unit, kernel, rates and beliefs again, which takes as long as all of them took, with a decision
-        before each time told. Pending points, questions and the random stream stay as they are. An
-        expert that saw a reward keeps what it learned from it.
+        The bandit continues as if you had told the right rewards at first, in the same order. It learns
+        unit, kernel, rates and posterior again, which takes as long as all the calls so far. Pending
+        points, expert queries and the random numbers stay as they are. The expert does not forget a
+        wrong reward that it was shown.
 
         Parameters
         ----------
         X : array of shape (n, d)
             The points of these rewards.
         y : array of shape (n,), optional
-            The right rewards, as for `tell`; NaN: there was no reading. By default they stay.
+            The right rewards, as for `tell`; NaN: the reading failed. By default they stay.
         t : float or array of shape (n,), optional
-            The times that you told with them; by default the latest of each point.
+            The recorded times of these rewards; by default the latest of each point.
         noise_variance : float or array of shape (n,), optional
             Noise variance of the rewards; by default it stays.
         to : float or array of shape (n,), optional
-            The right times, where those were wrong.
+            The right times, if the recorded ones are wrong.
         outcomes : mapping of str to array of shape (n,), optional
             The right readings of outcomes, by name.
 
         Raises
         ------
         ValueError
-            If you told nothing of a point at its time, an argument has a wrong form, or all stays.
+            If a point has no reading at its time, an argument has a wrong form, or nothing changes.
 
         Examples
         --------
@@ -599,29 +589,29 @@ class Bandit:
         >>> print(bandit.state.rewards.y)
         [0.2 0.5]
         """
-        recipe, state, points = self._recipe, self._state, self._played(X, t)
+        recipe, state, points = self._recipe, self._state, self._add_last_context(X, t)
         correction = validate_correction(recipe, state, points, y, t, noise_variance, to, outcomes)
-        right = self._outcome_models.validate(outcomes, len(correction.rows))
-        states = self._outcome_models.correct(state, correction, right)
+        values = self._outcome_models.validate(outcomes, len(correction.rows))
+        states = self._outcome_models.correct(state, correction, values)
         state = replay(self._inference, state, correction.after)
         self._state = replace(state, outcomes=states)
         return self._state.info
 
-    @in_turn
+    @lock_calls
     def retract(self, X: ArrayLike | Named, t: ArrayLike | None = None) -> Info:
-        """Take rewards back, as if you had never told them; see `correct`.
+        """Remove rewards, as if you had never told them; see `correct`.
 
         Parameters
         ----------
         X : array of shape (n, d)
             The points of these rewards.
         t : float or array of shape (n,), optional
-            The times that you told with them; by default the latest of each point.
+            The recorded times of these rewards; by default the latest of each point.
 
         Raises
         ------
         ValueError
-            If you told nothing of a point at its time.
+            If a point has no reading at its time.
 
         Examples
         --------
@@ -632,29 +622,29 @@ class Bandit:
         >>> print(bandit.retract([[0.0]], 8768).readings, bandit.state.time)
         0 None
         """
-        correction = find_readings(self._recipe, self._state, self._played(X, t), t)
+        correction = find_readings(self._recipe, self._state, self._add_last_context(X, t), t)
         states = self._outcome_models.correct(self._state, correction, retract=True)
         state = replay(self._inference, self._state, correction.rest)
         self._state = replace(state, outcomes=states)
         return self._state.info
 
-    def _played(self, X: ArrayLike | Named, t: ArrayLike | None) -> Any:
-        """Points with the context that they were played at last, by a time, where one is measured."""
+    def _add_last_context(self, X: ArrayLike | Named, t: ArrayLike | None) -> Any:
+        """Return points with the measured context of their last play, at or before their time."""
         return add_context(self._recipe.domain, X, None, self._state.record.plays, t)
 
-    @in_turn
+    @lock_calls
     def with_candidates(self, X: ArrayLike | Sequence[str]) -> Bandit:
-        """A bandit that goes on with other candidates: it adds some and retires others.
+        """Return a bandit with the same state on other candidates, of which some may be new.
 
-        Readings of retired candidates still tell about the others, and late ones are welcome. Those that
-        are new count as if they had been there from the start. Kernel, unit and rates stay as learned.
-        This bandit stays as it is; both have the expert.
+        The others are retired: their readings still inform about the remaining candidates, and further
+        ones may arrive. New candidates are treated as if they had been there from the start. Kernel,
+        unit and rates stay as learned. This bandit does not change; both share the expert.
 
         Parameters
         ----------
         X : array of shape (A, d), or names
-            The candidates from now on; `available=` goes by these rows. On `Arms`, names: known names
-            keep their rows, and new ones come last.
+            The new candidates, to whose rows `available=` refers. On `Arms`, their names: present arms
+            keep their rows, and new ones follow.
 
         Raises
         ------
@@ -671,43 +661,43 @@ class Bandit:
         >>> print(bandit.ask(2), len(bandit.state.rewards))
         [[2.]] 2
         """
-        return self.on(change_candidates(self._recipe, self._whole(), X))
+        return self.move_to(change_candidates(self._recipe, self._get_state(), X))
 
-    def on(self, domain: Candidates | CandidatesInContext) -> Bandit:
-        """The same bandit on candidates that hold all that it knows of; see `with_candidates`."""
-        return Bandit.from_state(*move_to_candidates(self._recipe, self._whole(), domain))
+    def move_to(self, domain: Candidates | CandidatesInContext) -> Bandit:
+        """Return this bandit on candidates that include all points of its state."""
+        return Bandit.from_state(*move_to_candidates(self._recipe, self._get_state(), domain))
 
-    @in_turn
+    @lock_calls
     def drop(self, X: ArrayLike | Named) -> None:
-        """Give up on pending points that nobody will play.
+        """Remove pending points that will not be played.
 
         Parameters
         ----------
         X : array of shape (n, d)
-            Of equal pending points each drops the oldest.
+            If a point is pending several times, the oldest is removed.
 
         Raises
         ------
         ValueError
-            If one of them is not pending.
+            If a point is not pending.
         """
         state, domain = self._state, self._recipe.domain
         points = domain.check(add_context(domain, X, None, state.pending))
         self._state = state.with_record(pending=state.pending.drop(points))
 
-    @in_turn
+    @lock_calls
     def questions(self, t: float | None = None, available: Availability = None) -> Array:
-        """The questions of the query plan now, for experts whose answers take time.
+        """Return the expert queries of the query plan, for experts that answer later.
 
-        The questions count as asked. There are none once the decision has had its own.
+        The queries count as sent. There are none if the queries for this decision were returned before.
 
         Parameters
         ----------
         t : float, optional
-            The time that the questions are about; by default that of the pending decision, or else
-            the latest time told ("after tell") or the next decision's ("before ask").
+            The time of the queried rewards; by default that of the pending decision, or else that of the
+            latest reward ("after tell") or the next decision ("before ask").
         available : mask, row numbers or function, optional
-            Points that you can ask about now, as for `ask`.
+            Points that you can query the expert about now, as for `ask`.
 
         Returns
         -------
@@ -719,16 +709,18 @@ class Bandit:
             If the recipe has no query plan, or `t` or `available` cannot be used.
         """
         recipe, state = self._recipe, self._state
-        if recipe.asking is None:
-            raise ValueError("there is nothing to ask: the recipe has no query plan (asking=None)")
-        about = question_time(recipe, state, t)
-        mask = availability_of(recipe.domain, available, None, any_context=True)
-        rng = self._inference.generator(state.random)
-        state, points = queries_to_carry(self._inference, state, about, mask, rng)
-        self._state = replace(state, random=self._inference.random_state(rng))
+        if recipe.query_config is None:
+            raise ValueError(
+                "questions need a query plan, and the recipe has none: give query_config=..."
+            )
+        query_time = find_query_time(recipe, state, t)
+        mask = check_availability(recipe.domain, available, None, any_context=True)
+        rng = self._inference.take_generator(state.random)
+        state, points = choose_queries_to_carry(self._inference, state, query_time, mask, rng)
+        self._state = replace(state, random=self._inference.store_generator(rng))
         return points.copy()
 
-    @in_turn
+    @lock_calls
     def answer(
         self,
         X: ArrayLike | Named,
@@ -736,16 +728,16 @@ class Bandit:
         t: float | None = None,
         noise_variance: ArrayLike | None = None,
     ) -> Info:
-        """Take answers of an expert, whenever they come, whole or in parts.
+        """Learn answers of an expert, which may arrive at any time, also in parts.
 
         Parameters
         ----------
         X : array of shape (q, d)
-            Points of the domain, asked about or not.
+            Points of the domain, which need not be those of `questions`.
         values : array of shape (q,)
-            The reward there, as the expert says; True is 1, False is 0; NaN: no answer.
+            The expert's values of their rewards; True is 1, False is 0; NaN: no answer.
         t : float, optional
-            The time that the answers speak about; by default that of the last questions.
+            The time of these rewards; by default that of the last queries.
         noise_variance : float or array of shape (q,), optional
             Noise variance of the answers; the recipe's by default.
 
@@ -755,14 +747,16 @@ class Bandit:
             If the recipe has no query plan, or an argument has a wrong form.
         """
         recipe, state = self._recipe, self._state
-        if recipe.asking is None:
-            raise ValueError("there is nothing to answer: the recipe has no query plan")
-        about = question_time(recipe, state, state.queries.latest if t is None else t)
-        answers, refused = validate_answers(recipe, X, values, about, noise_variance)
-        self._state = update_answers(recipe.asking, state, answers, refused, replaces=False)
+        if recipe.query_config is None:
+            raise ValueError(
+                "answer needs a query plan, and the recipe has none: give query_config=..."
+            )
+        query_time = find_query_time(recipe, state, state.queries.latest if t is None else t)
+        answers, refused = validate_answers(recipe, X, values, query_time, noise_variance)
+        self._state = update_answers(recipe.query_config, state, answers, refused, replaces=False)
         return self._state.info
 
-    @in_turn
+    @lock_calls
     def correct_answers(
         self,
         X: ArrayLike | Named,
@@ -770,19 +764,19 @@ class Bandit:
         t: float | None = None,
         noise_variance: ArrayLike | None = None,
     ) -> Info:
-        """Replace answers of an expert, as `correct` does rewards; NaN withdraws one.
+        """Replace answers of an expert, as `correct` replaces rewards; NaN removes an answer.
 
         Parameters
         ----------
         X, values, noise_variance : arrays of shape (q, d), (q,) and (q,)
             By default the variance stays.
         t : float, optional
-            The time that they speak about; by default the latest of each point.
+            The time of the answers; by default the latest of each point.
 
         Raises
         ------
         ValueError
-            If there is no answer about a point at that time, or an argument has a wrong form.
+            If a point has no answer at that time, or an argument has a wrong form.
 
         Examples
         --------
@@ -794,7 +788,7 @@ class Bandit:
         [19.   19.27]
         """
         recipe, state = self._recipe, self._state
-        answers, _ = corrected_answers(recipe, state.answers, X, values, t, noise_variance)
-        table = ReadingTable.of(state, recipe.noise_variance)
+        answers, _ = replace_answers(recipe, state.answers, X, values, t, noise_variance)
+        table = ReadingTable.from_history(state, recipe.noise_variance)
         self._state = replay(self._inference, state.with_record(answers=answers), table)
         return self._state.info

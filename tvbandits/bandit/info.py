@@ -1,4 +1,4 @@
-"""What a bandit tells people of its last ask and tell (`Info`); nothing that it does depends on it."""
+"""Information for the user about the last `ask` and `tell`; no decision of a bandit depends on it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from numpy.typing import ArrayLike
 
 from tvbandits.gp.ensemble.models import ModelSpec
 from tvbandits.gp.noise import NoiseEstimate
-from tvbandits.text import as_html, as_text
+from tvbandits.text import as_text
 from tvbandits.validation import Array
 
 
 @dataclass(frozen=True)
 class PosteriorInfo:
-    """The posterior of the last decision.
+    """Information about the posterior of the last decision.
 
     Attributes
     ----------
     in_use, forgotten : int
-        Observations that the posterior uses, and those that aging has forgotten.
+        The numbers of observations that the posterior uses, and that are forgotten by their age.
     jitter : float
-        What the factorisation needed on its diagonal, 0 in good health; `state.posterior` estimates its
-        condition number.
+        The value added to the diagonal of the covariance matrix so that it could be factored, usually 0;
+        `state.posterior` estimates the condition number.
     dictionary_size : int or None
-        Inducing points of a sparse posterior; None for the exact one.
+        The number of inducing points of a sparse posterior; None for the exact one.
     """
 
     in_use: int = 0
@@ -37,28 +37,30 @@ class PosteriorInfo:
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What was learned about the reward.
+    """Information about the learned model of the reward.
 
     Attributes
     ----------
     mean, scale : float
-        Prior mean and prior scale of the reward, in its unit.
+        Prior mean and prior standard deviation of the reward, in its unit.
     fits : int
-        How many times something was learned.
+        The number of fits of the kernel or the forgetting rate.
     forgetting_rate : float
-        The rate of the aging map, where it was learned; NaN elsewhere.
+        The rate of the aging map if it is learned; otherwise NaN.
     resets : int
-        How many times everything older was forgotten at an event.
+        The number of events at which everything older was forgotten.
     nugget : float
-        Deviation of what an ensemble has found to be new at every place at every time; 0 elsewhere.
+        Standard deviation of the part of the reward that is independent at every point and time,
+        learned by an ensemble; otherwise 0.
     models : tuple of pairs (weight, ModelSpec)
-        The models of an ensemble with the largest weights; empty elsewhere.
+        The models of an ensemble with the largest weights; otherwise empty.
     deviation_factor : float
-        Factor on all deviations, above 1 where a learned kernel or an ensemble was over-confident.
+        A factor on all standard deviations, above 1 if a learned kernel or an ensemble was
+        over-confident.
     coverage : float
-        Share of the latest 95% intervals that held the reading, where they are watched; NaN elsewhere.
+        The fraction of the latest 95% intervals that covered the reading; NaN if it is not computed.
     noise : NoiseEstimate or None
-        The noise variance of a reward, where it is learned.
+        The noise variance of a reward if it is learned.
     """
 
     mean: float = 0.0
@@ -75,20 +77,20 @@ class ModelInfo:
 
 @dataclass(frozen=True)
 class QueryInfo:
-    """The expert's last query, and all of them.
+    """Information about the last expert query, and about all of them.
 
     Attributes
     ----------
     asked, answered, refused : int
-        Of the last query.
+        The numbers of points in the last query, of answers, and of points without an answer.
     total_asked, total_answered, total_refused : int
-        Of all queries.
+        The sums over all queries.
     failures : int
-        Queries that the expert failed on as a whole.
+        The number of queries during which the expert was down.
     notes : tuple of str
-        What the expert said about the last query besides its answers.
+        Notes of the expert about the last query.
     cost, total_cost : float
-        As the expert states it.
+        The cost of the last query and of all, as the expert states it.
     """
 
     asked: int = 0
@@ -105,21 +107,21 @@ class QueryInfo:
 
 @dataclass(frozen=True, repr=False)
 class Info:
-    """What happened last, for people: nothing that a bandit does depends on it.
+    """Information for the user about the last `ask` and `tell`; no decision depends on it.
 
     Attributes
     ----------
     readings, failed : int
-        Rewards so far, and points that were played without a reading.
+        The numbers of rewards so far, and of plays whose reading failed.
     outliers : int
-        Rewards that were set aside, which count among the readings.
+        The number of rewards that a robust bandit ignores; they count among the readings.
     beta : float
-        Confidence width of the last decision, in posterior deviations.
+        Confidence width of the last decision, in posterior standard deviations.
     posterior : PosteriorInfo
     model : ModelInfo
     queries : QueryInfo
     health : tuple of str
-        Signs that the run is lost, in words; empty in good health.
+        Signs of trouble, in words; usually empty.
 
     Examples
     --------
@@ -142,7 +144,7 @@ class Info:
 
     @property
     def summary(self) -> list[tuple[str, object]]:
-        """What people want to see first: names and values."""
+        """Return names and values for a short text."""
         asked, noise = self.queries.total_asked, self.model.noise
         return [
             ("readings", self.readings),
@@ -156,25 +158,22 @@ class Info:
             *([("noise variance", str(noise))] if noise is not None and noise.is_known else []),
             *([("asked", asked), ("answered", self.queries.total_answered)] if asked else []),
             *([("cost", self.queries.total_cost)] if self.queries.total_cost else []),
-            *(("health", each) for each in self.health),
+            *(("health", sign) for sign in self.health),
         ]
 
     def __repr__(self) -> str:
         return as_text("Info", self.summary)
 
-    def _repr_html_(self) -> str:
-        return as_html("Info", self.summary)
-
 
 class Player(Protocol):
-    """What a comparison can play: a bandit, or anything with its ask and tell."""
+    """A player in a comparison: a bandit, or any object with its `info`, `ask` and `tell`."""
 
     @property
     def info(self) -> Info:
-        """What happened in the last ask and tell."""
+        """Return information about the last `ask` and `tell`."""
 
     def ask(self, t: float | None = None) -> Array:
-        """Where to play at time `t`, shape (b, d)."""
+        """Return the points (b, d) to play at time `t`."""
 
     def tell(self, X: ArrayLike, y: ArrayLike, t: ArrayLike | None = None) -> Info:
-        """Learn rewards (b,) of points (b, d)."""
+        """Learn the rewards (b,) of points (b, d)."""

@@ -1,4 +1,4 @@
-"""Bandits read from files: a file is refused where it is read, not in the middle of a run."""
+"""Loading of saved bandits, with a test step, so that a bad file is refused before a run starts."""
 
 from __future__ import annotations
 
@@ -15,30 +15,37 @@ from tvbandits.bandit.bandit import Bandit
 from tvbandits.counts import Counted, count, rate
 from tvbandits.data import Dataset
 from tvbandits.domains.availability import NothingAvailableError
-from tvbandits.io import Encoder, SavedFileError, Trusted, check_regular, check_size, from_bytes
-from tvbandits.validation import Array, error_line, file_path
+from tvbandits.io import (
+    Encoder,
+    SavedFileError,
+    TrustedParts,
+    check_regular,
+    check_size,
+    from_bytes,
+)
+from tvbandits.validation import Array, describe_error, file_path
 
 
-def load(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
-    """Go on with a bandit that was saved, bit for bit as if nothing had happened in between.
+def load(path: str | os.PathLike[str], trusted: TrustedParts | None = None) -> Any:
+    """Return a saved bandit, which continues as if it had never stopped, bit for bit.
 
-    A twin of it plays a step, without its expert: a file whose parts do not fit together is refused.
+    A copy plays one step without its expert, so that a file whose parts do not fit together is refused.
 
     Parameters
     ----------
     path : path
-        Of a file that `Bandit.save` has written.
+        The path of a file that `Bandit.save` has written.
     trusted : mapping of str to object, optional
-        The user's own parts of it, such as its expert, by "module:name". A file is never believed about
-        what to import: what it names and is not handed over is an error that says the name.
+        Your own parts of the bandit, such as its expert, by "module:name". Nothing is imported because a
+        file names it: a part that is not passed here is an error with its name.
 
     Raises
     ------
     SavedFileError
-        If it is no such file, is not as it was written, cannot play on, or is larger than the limit
-        of unpacked bytes (`tvbandits.io`); the message names the file and the reason.
+        If the file is not a saved bandit, was changed, fails the step, or exceeds the limit of unpacked
+        bytes (`tvbandits.io`); the message names the file and the reason.
     OSError
-        If it cannot be read.
+        If the file cannot be read.
 
     Examples
     --------
@@ -56,51 +63,53 @@ def load(path: str | os.PathLike[str], trusted: Trusted | None = None) -> Any:
         check_regular(file)
         check_size("unpacked_bytes", file.stat().st_size)
         data = file.read_bytes()
-        bandit, twin = from_bytes(data, trusted), from_bytes(data, trusted)
+        bandit, copy = from_bytes(data, trusted), from_bytes(data, trusted)
     except ValueError as error:
         raise SavedFileError(f"{file}: {error}") from error
     if not (hasattr(bandit, "ask") and hasattr(bandit, "tell")):
-        raise SavedFileError(f"{file}: it holds no bandit, but {type(bandit).__name__}")
+        raise SavedFileError(f"{file}: it contains no bandit, but a {type(bandit).__name__}")
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            _play_a_step(twin)
+            _play_step(copy)
     except Exception as error:
-        raise SavedFileError(f"{file}: it cannot play on: {error_line(error)}") from error
+        raise SavedFileError(f"{file}: it cannot play a step: {describe_error(error)}") from error
     return bandit
 
 
-def _play_a_step(bandit: Any) -> None:
-    """Let a bandit look at itself, and ask and tell without its expert.
+def _play_step(bandit: Any) -> None:
+    """Call the methods of a bandit once, without its expert.
 
     Raises
     ------
     Exception
-        Whatever it meets, or a `ValueError` for a number that is none.
+        Any error of these methods, or a `ValueError` about a number that is NaN or infinite.
     """
-    fitted = isinstance(bandit, Bandit)
-    if fitted and bandit.recipe.asking is not None:
-        alone = replace(bandit.recipe, asking=replace(bandit.recipe.asking, expert=None))
-        bandit = Bandit.from_state(alone, bandit.state)
+    has_posterior = isinstance(bandit, Bandit)
+    if has_posterior and bandit.recipe.query_config is not None:
+        recipe = replace(
+            bandit.recipe, query_config=replace(bandit.recipe.query_config, expert=None)
+        )
+        bandit = Bandit.from_state(recipe, bandit.state)
     repr((bandit, bandit.info, bandit.history))
     _check_numbers(bandit)
-    context = _some_context(bandit.recipe.domain if fitted else bandit.domain)
-    least = 2 if fitted and bandit.recipe.options.control is not None else 1
-    with contextlib.suppress(NothingAvailableError):  # which may be true
-        X = bandit.ask(n=least, context=context)
+    context = _choose_context(bandit.recipe.domain if has_posterior else bandit.domain)
+    n = 2 if has_posterior and bandit.recipe.options.control is not None else 1
+    with contextlib.suppress(NothingAvailableError):  # not a fault of the file
+        X = bandit.ask(n=n, context=context)
         mean = np.zeros(len(X))
-        if fitted:
+        if has_posterior:
             mean, deviation = bandit.predict(X)
             if not (np.isfinite(mean).all() and np.isfinite(deviation).all()):
                 raise ValueError(f"it predicts {mean} +- {deviation} at {X.tolist()}")
-        bandit.tell(X, _as_told(bandit, mean))
-        if fitted:  # what is told comes into it
+        bandit.tell(X, _make_rewards(bandit, mean))
+        if has_posterior:  # a posterior that includes the new rewards
             bandit.recommend(context=context)
-        _check_numbers(bandit)  # what overflows in a step fails in the next one
+        _check_numbers(bandit)  # an overflow in this step would fail in the next one
 
 
-def _as_told(bandit: Any, mean: Array) -> Array | Counted:
-    """Return rewards (n,) of the kind that a bandit was told: plain numbers, shares or events."""
+def _make_rewards(bandit: Any, mean: Array) -> Array | Counted:
+    """Return rewards (n,) of the bandit's kind: plain numbers, proportions or event counts."""
     rewards = Dataset.empty(1)
     if isinstance(bandit, Bandit):
         rewards = bandit.state.readings
@@ -108,24 +117,24 @@ def _as_told(bandit: Any, mean: Array) -> Array | Counted:
         rewards = bandit.record.rewards
     if not rewards.trials.any():
         return mean
-    once = np.ones(len(mean))
-    is_share = np.isfinite(rewards.trials[-1])
-    return rate(np.clip(mean, 0.0, 1.0), once) if is_share else count(np.abs(mean), once)
+    ones = np.ones(len(mean))
+    is_proportion = np.isfinite(rewards.trials[-1])
+    return rate(np.clip(mean, 0.0, 1.0), ones) if is_proportion else count(np.abs(mean), ones)
 
 
 def _check_numbers(bandit: Any) -> None:
-    """Raise a `ValueError` if the model of a bandit holds a number that is NaN."""
+    """Raise a `ValueError` if the model of a bandit contains NaN."""
     encoder = Encoder()
     encoder.encode(bandit.state.posterior if isinstance(bandit, Bandit) else bandit)
-    if any(each.dtype.kind == "f" and np.isnan(each).any() for each in encoder.arrays):
-        raise ValueError("its model holds numbers that are NaN")
+    if any(array.dtype.kind == "f" and np.isnan(array).any() for array in encoder.arrays):
+        raise ValueError("its model contains NaN")
 
 
-def _some_context(domain: Any) -> Any:
-    """A context that a domain has: in the middle of what is measured, or of some candidate."""
-    if parts := domain.context_parameters:
+def _choose_context(domain: Any) -> Any:
+    """Return a context for a domain: the middle of a measured one, or that of a random candidate."""
+    if parameters := domain.context_parameters:
         middle = np.array([0.5])
-        return {name: part.values(part.from_unit(middle))[0] for name, part in parts.items()}
+        return {name: each.values(each.from_unit(middle))[0] for name, each in parameters.items()}
     if columns := list(domain.context_columns):
         return domain.sample(1, np.random.default_rng(0))[0, columns]
     return None

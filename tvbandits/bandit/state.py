@@ -1,4 +1,4 @@
-"""What a bandit has learned (`State`): a frozen value, from which a bandit goes on."""
+"""The state of a bandit: a frozen value of all that it has learned, from which it can continue."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ from tvbandits.gp.online import Learned
 from tvbandits.gp.posterior import AppendBuffer, CandidateGrid, Posterior
 from tvbandits.gp.standardisation import Scaling
 from tvbandits.queries.plans import PlayedPool
-from tvbandits.text import as_html, as_text
+from tvbandits.text import as_text
 from tvbandits.validation import Array
 
 
 @dataclass(frozen=True)
 class QueryState:
-    """What was asked of an expert so far, as far as it decides what is asked next.
+    """The part of the state that determines the next expert queries.
 
     Attributes
     ----------
     pool : PlayedPool
-        Which of the points played may be asked about.
+        The points that were played and about which the expert may be queried.
     asked : int
-        Questions asked.
+        The number of points that the expert was queried about.
     decisions : int
-        Decisions that the expert was consulted for.
+        The number of decisions for which the expert was queried.
     due : bool
-        Whether something happened since then that the expert is to be consulted about: a decision, where
-        it is asked after a tell; a tell, where it is asked before a decision.
+        Whether a query is due: if the expert is queried after a tell, there was a decision since the
+        last query; if it is queried before a decision, there was a tell.
     latest : float or None
-        The time of the last consultation.
+        The time of the last query.
     down : bool
-        Whether the expert could not be reached then.
+        Whether the expert was down at the last query.
     answered : bool
-        Whether a question was answered since the last decision.
+        Whether the expert has answered since the last decision.
     variance : float or None
-        Noise variance that the expert stated last, in the middle of its answers.
+        The median noise variance of the last answers for which the expert stated one.
     available : Available or None
-        The points that were available in the last decision, where that was said.
+        The points that were available in the last decision, if that was restricted.
     expert : mapping or None
-        What the expert knows by itself, where it says: the rest of a budget, pairs of a calibration.
+        The memory of the expert, if it can be saved, such as the rest of a budget.
     """
 
     pool: PlayedPool
@@ -68,30 +68,30 @@ class QueryState:
 
 @dataclass(frozen=True)
 class ModelState:
-    """What was learned about the reward, apart from its posterior.
+    """The learned numbers of the model of the reward, without its posterior.
 
     Attributes
     ----------
     scaling : Scaling
-        Where rewards are centred, and the unit of the kernel.
+        The mean and the scale with which rewards are standardised.
     kernel : scikit-learn kernel
     aging : Aging
     fit : Learned or None
-        What fits of the kernel have come to.
+        The result of the kernel fits so far.
     noise : NoiseEstimate or None
-        The noise of a reward; None, where the recipe says it.
+        The noise variance of a reward; None if the recipe states it.
     calibration : IntervalCalibration
-        How well the deviations of a kernel that is fitted have held.
+        How often the intervals of a fitted kernel have covered the readings.
     bbkb_information : float
-        Sum over the rewards of log(1 + 3 variance / noise variance), each with the variance at the start
-        of its batch, where the width is that of [BB] Theorem 2; 0 elsewhere.
+        The sum over the rewards of log(1 + 3 variance / noise variance), each with the variance at the
+        start of its batch, if the width is that of [BB] Theorem 2; otherwise 0.
     risk : float
-        Of an outcome that has a limit: violations that are expected of the plays so far, less those
-        allowed (`acquisition.constraints.OutcomeBeliefs`); 0 elsewhere.
+        For a limited outcome: the expected number of violations in the plays so far, minus the allowed
+        number (`acquisition.constraints.OutcomePosterior`); otherwise 0.
     reset_index : pair of int
-        How many of the first rewards and of the first answers an event has made forgotten.
+        The numbers of first rewards and of first answers that are forgotten because of an event.
     next_model : ModelState or None
-        The model soon, with another noise variance (`inference.CONFIG`).
+        A model with a new noise variance that will soon replace this one (`inference.CONFIG`).
     """
 
     scaling: Scaling
@@ -106,12 +106,12 @@ class ModelState:
     next_model: ModelState | None = None
 
     def has_prior_of(self, other: ModelState) -> bool:
-        """Tell whether a posterior of one is a posterior of the other: of the same parts."""
+        """Return whether the two models have the same prior, so that their posteriors are the same."""
         names = ("scaling", "kernel", "aging", "fit", "noise")
-        return self is other or all(getattr(self, each) is getattr(other, each) for each in names)
+        return self is other or all(getattr(self, name) is getattr(other, name) for name in names)
 
     def with_prior_of(self, other: ModelState) -> ModelState:
-        """Return this state with scaling, kernel, aging, fit and noise of another one."""
+        """Return this model with scaling, kernel, aging, fit and noise of another one."""
         return replace(
             self,
             scaling=other.scaling,
@@ -124,30 +124,30 @@ class ModelState:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class State:
-    """Everything a bandit has learned; can be pickled, and resumed by `Bandit.from_state`.
+    """The state of a bandit: everything it has learned; `Bandit.from_state` continues from it.
 
-    Two states are equal if a bandit goes on from both in the same way, to the last bit.
+    It can be pickled. Two states are equal if a bandit continues from both in the same way, bit for bit.
 
     Attributes
     ----------
     record : Record
-        What was observed and asked; outliers are not among its rewards.
+        Observations and pending points; the rewards are without outliers.
     visited : array of shape (N, d)
-        Distinct points played, in the order of their first play.
+        Distinct points that were played, in the order of their first play.
     outliers : Outliers or None
-        Readings that a robust bandit has set aside, if any.
+        The readings that a robust bandit ignores, if any.
     model : ModelState
     posterior : Posterior or None
-        The latest, from which the next one is made.
+        The latest posterior, from which the next one is computed.
     queries : QueryState
     random : mapping
-        State of the random generator.
+        The state of the random generator.
     domain : Domain
-        The recipe's; the posterior belongs to it.
+        The domain of the posterior, which is the recipe's.
     outcomes : mapping of str to State
-        What was learned about each outcome that has a limit: its readings stand there as rewards.
+        The state of each limited outcome, with its readings as rewards.
     info : Info
-        For people; does not count in equality.
+        Information for the user, which is not compared.
 
     Examples
     --------
@@ -171,91 +171,92 @@ class State:
     outcomes: Mapping[str, State] = field(default_factory=dict)
     info: Info = field(default_factory=Info, compare=False)
 
-    # --- what was observed ------------------------------------------------------------------------
+    # --- observations -----------------------------------------------------------------------------
 
     @property
     def rewards(self) -> Dataset:
-        """The rewards that count, in the sign and unit of the user."""
+        """Return the rewards without outliers, in the sign and unit of the user."""
         return self.record.rewards
 
     @property
     def answers(self) -> Dataset:
-        """The answers of an expert that count."""
+        """Return the answers of an expert that the model uses."""
         return self.record.answers
 
     @property
     def failed(self) -> Plays:
-        """Points that were played without a reading."""
+        """Return the plays whose reading failed."""
         return self.record.failed
 
     @property
     def pending(self) -> Plays:
-        """Points asked and not yet told."""
+        """Return the pending points, whose rewards have not arrived yet."""
         return self.record.pending
 
     @property
     def time(self) -> float | None:
-        """The latest time told."""
+        """Return the latest time of a reward or a failed play."""
         return self.record.time
 
     @property
     def expired(self) -> Expired:
-        """What has left the history."""
+        """Return a summary of the observations that are no longer stored."""
         return self.record.expired
 
     @property
     def count(self) -> int:
-        """How many rewards were told, with those that have left the history."""
+        """Return the number of rewards so far, including those that are no longer stored."""
         return self.record.expired.rewards + len(self.record.rewards.t)
 
     @property
     def readings(self) -> Dataset:
-        """All rewards in the order they were told, with the outliers among them."""
+        """Return all rewards in the order of arrival, outliers included."""
         rewards = self.record.rewards
         return rewards if self.outliers is None else self.outliers.merge(rewards)
 
     # --- states with other parts ------------------------------------------------------------------
 
     def with_record(self, **parts: Any) -> State:
-        """Return the state with other parts of its record."""
+        """Return the state with some fields of its record replaced."""
         return replace(self, record=replace(self.record, **parts))
 
     def with_queries(self, **parts: Any) -> State:
-        """Return the state with other parts of what it knows of queries."""
+        """Return the state with some fields of its query state replaced."""
         return replace(self, queries=replace(self.queries, **parts))
 
-    def with_model(self, *, about: Mapping[str, Any] | None = None, **parts: Any) -> State:
-        """Return the state with other parts of the model.
+    def with_model(self, *, info: Mapping[str, Any] | None = None, **parts: Any) -> State:
+        """Return the state with some fields of its model replaced.
 
         Parameters
         ----------
-        about : mapping, optional
-            What people are told of them, as `ModelInfo` calls it.
+        info : mapping, optional
+            New values of fields of `ModelInfo`.
         parts
-            As `ModelState` calls them; the next model has them, too.
+            New values of fields of `ModelState`, also for the next model.
         """
-        info, upcoming = self.info, self.model.next_model
-        if about is not None:
-            info = replace(info, model=replace(info.model, **about))
-        if upcoming is not None and "next_model" not in parts:
-            parts["next_model"] = replace(upcoming, **parts)
-        return replace(self, model=replace(self.model, **parts), info=info)
+        new_info, next_model = self.info, self.model.next_model
+        if info is not None:
+            new_info = replace(new_info, model=replace(new_info.model, **info))
+        if next_model is not None and "next_model" not in parts:
+            parts["next_model"] = replace(next_model, **parts)
+        return replace(self, model=replace(self.model, **parts), info=new_info)
 
     def with_noise(self, estimate: NoiseEstimate | None) -> State:
-        """Return the state with an estimate of the noise variance, without a posterior."""
-        changed = self.with_model(noise=estimate, next_model=None, about={"noise": estimate})
+        """Return the state with another estimate of the noise variance, without a posterior."""
+        changed = self.with_model(noise=estimate, next_model=None, info={"noise": estimate})
         return replace(changed, posterior=None)
 
     def with_outliers(self, readings: Dataset, is_outlier: NDArray[np.bool_]) -> State:
-        """Return the state that knows all of these readings but the outliers.
+        """Return the state with these readings, of which some are outliers.
 
-        What an event has made forgotten stays so.
+        Readings that are forgotten because of an event stay forgotten.
 
         Parameters
         ----------
         readings : Dataset
-            All readings in the order they were told, and perhaps further ones.
+            All readings of the state in the order of arrival, possibly followed by new ones.
         is_outlier : boolean array of shape (n,)
+            The outliers among these readings.
         """
         rewards, answers = self.model.reset_index
         if rewards:
@@ -267,116 +268,110 @@ class State:
             self.with_record(
                 rewards=readings.take(~is_outlier), time=max(float(readings.t.max()), latest)
             ),
-            outliers=Outliers.of(readings, is_outlier) if is_outlier.any() else None,
+            outliers=Outliers.from_mask(readings, is_outlier) if is_outlier.any() else None,
             model=replace(self.model, reset_index=(rewards, answers)),
         )
 
-    def since_time(self, until: float, posterior: Posterior | None) -> State:
-        """Return the state without rewards, answers and failed plays from before a time.
+    def drop_before(self, until: float, posterior: Posterior | None) -> State:
+        """Return the state without rewards, answers and failed plays before the time `until`.
 
-        Outliers stay.
+        Outliers stay. `posterior` is the posterior of the remaining observations.
         """
         rewards, answers = self.rewards.t >= until, self.answers.t >= until
         model, outliers = self.model, self.outliers
 
-        def left_of(first: tuple[int, int]) -> tuple[int, int]:
+        def count_remaining(first: tuple[int, int]) -> tuple[int, int]:
             return int(rewards[: first[0]].sum()), int(answers[: first[1]].sum())
 
         if model.fit is not None:
-            model = replace(model, fit=replace(model.fit, at=left_of(model.fit.at)))
+            model = replace(model, fit=replace(model.fit, at=count_remaining(model.fit.at)))
         if outliers is not None:
-            readings, aside = self.readings, np.zeros(len(rewards) + len(outliers), dtype=bool)
-            aside[outliers.rows] = True
-            stays = aside | (readings.t >= until)
-            outliers = Outliers.of(readings.take(stays), aside[stays])
+            readings, is_outlier = self.readings, np.zeros(len(rewards) + len(outliers), dtype=bool)
+            is_outlier[outliers.rows] = True
+            remains = is_outlier | (readings.t >= until)
+            outliers = Outliers.from_mask(readings.take(remains), is_outlier[remains])
         return replace(
-            self.with_record(**self.record.changes_by_expiry(until)),
-            model=replace(model, reset_index=left_of(model.reset_index)),
+            self.with_record(**self.record.compute_expiry(until)),
+            model=replace(model, reset_index=count_remaining(model.reset_index)),
             posterior=posterior,
             outliers=outliers,
         )
 
-    def with_coordinates(self, columns: int) -> State:
-        """Return the state with so many more coordinates of points, all 0.
-
-        What is computed from them is left out.
-        """
+    def add_coordinates(self, count: int) -> State:
+        """Return the state whose points have `count` more coordinates, all 0, without a posterior."""
         model, outliers = self.model, self.outliers
         if model.next_model is not None:
             model = replace(model.with_prior_of(model.next_model), next_model=None)
         if model.fit is not None:
-            model = replace(model, fit=model.fit.widened(columns))
+            model = replace(model, fit=model.fit.add_arms(count))
         return replace(
-            self.with_record(**self.record.with_coordinates(columns)),
+            self.with_record(**self.record.compute_padding(count)),
             model=model,
             outliers=outliers
-            and replace(outliers, observations=outliers.observations.add_coordinates(columns)),
-            visited=np.pad(self.visited, ((0, 0), (0, columns))),
+            and replace(outliers, observations=outliers.observations.add_coordinates(count)),
+            visited=np.pad(self.visited, ((0, 0), (0, count))),
             posterior=None,
             queries=replace(self.queries, pool=PlayedPool.none(), available=None),
-            outcomes={name: each.with_coordinates(columns) for name, each in self.outcomes.items()},
+            outcomes={name: state.add_coordinates(count) for name, state in self.outcomes.items()},
         )
 
-    # --- for people -------------------------------------------------------------------------------
+    # --- text for the user ------------------------------------------------------------------------
 
     @property
     def summary(self) -> list[tuple[str, object]]:
-        """What people want to see first: names and values."""
+        """Return names and values for a short text."""
         return [
             ("rewards", self.count),
             *([("outliers", len(self.outliers))] if self.outliers else []),
             ("answers", len(self.answers)),
             ("pending", len(self.pending)),
-            ("time", "none told" if self.time is None else self.time),
-            ("questions", self.queries.asked),
+            ("time", "none" if self.time is None else self.time),
+            ("queries", self.queries.asked),
         ]
 
     def __repr__(self) -> str:
         return as_text("State", self.summary)
 
-    def _repr_html_(self) -> str:
-        return as_html("State", self.summary)
-
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, State):
             return NotImplemented
         return all(
-            same_value(getattr(self, each.name), getattr(other, each.name))
-            for each in fields(self)
-            if each.compare
+            is_same_value(getattr(self, item.name), getattr(other, item.name))
+            for item in fields(self)
+            if item.compare
         )
 
     __hash__ = None  # type: ignore[assignment]
 
 
-def same_value(one: Any, other: Any) -> bool:
-    """Tell whether two values are the same to the last bit: arrays by numbers, parts by their fields."""
-    if one is other:
+def is_same_value(a: Any, b: Any) -> bool:
+    """Return whether two values are equal, bit for bit: arrays by numbers, parts by their fields."""
+    if a is b:
         return True
-    if type(one) is not type(other):
+    if type(a) is not type(b):
         return False
-    if isinstance(one, np.ndarray):
-        nan = one.dtype.kind == "f"
-        return one.shape == other.shape and bool(np.array_equal(one, other, equal_nan=nan))
-    if isinstance(one, float):
-        return one == other or (math.isnan(one) and math.isnan(other))
-    if isinstance(one, Mapping):
-        return one.keys() == other.keys() and all(same_value(one[key], other[key]) for key in one)
-    if isinstance(one, tuple | list):
-        return len(one) == len(other) and all(map(same_value, one, other))
-    if isinstance(one, AppendBuffer):
-        return one.square == other.square and same_value(one.array, other.array)
-    if isinstance(one, CandidateGrid):
-        return bool(one.kernel == other.kernel) and same_value(one.points, other.points)
-    # Classes that say themselves when they are equal are asked.
-    if is_dataclass(one) and getattr(type(one), "__dataclass_params__").eq:  # noqa: B009
-        names = [each.name for each in fields(one) if each.compare]
-        return all(same_value(getattr(one, name), getattr(other, name)) for name in names)
-    return bool(one == other)
+    if isinstance(a, np.ndarray):
+        is_float = a.dtype.kind == "f"
+        return a.shape == b.shape and bool(np.array_equal(a, b, equal_nan=is_float))
+    if isinstance(a, float):
+        return a == b or (math.isnan(a) and math.isnan(b))
+    if isinstance(a, Mapping):
+        return a.keys() == b.keys() and all(is_same_value(a[key], b[key]) for key in a)
+    if isinstance(a, tuple | list):
+        return len(a) == len(b) and all(map(is_same_value, a, b))
+    if isinstance(a, AppendBuffer):
+        return a.square == b.square and is_same_value(a.array, b.array)
+    if isinstance(a, CandidateGrid):
+        return bool(a.kernel == b.kernel) and is_same_value(a.points, b.points)
+    # Dataclasses with an `__eq__` of their own are compared by that instead, below.
+    if is_dataclass(a) and getattr(type(a), "__dataclass_params__").eq:  # noqa: B009
+        names = [item.name for item in fields(a) if item.compare]
+        return all(is_same_value(getattr(a, name), getattr(b, name)) for name in names)
+    return bool(a == b)
 
 
-def generator_of(random: Mapping[str, Any]) -> np.random.Generator:
-    """Return a generator that continues from a stored state."""
+def restore_generator(random: Mapping[str, Any]) -> np.random.Generator:
+    """Return a generator of random numbers in a stored state."""
     bits = getattr(np.random, random["bit_generator"])()
     bits.state = random
     return np.random.Generator(bits)

@@ -1,9 +1,9 @@
 """The two steps of a bandit: from a state and rewards to the next state, and from a state to points.
 
-They are written for any policy; docs/papers.md says which lines of the papers' algorithms they are. The
-queries between them are in `tvbandits.bandit.querying`. What surrounds a decision, where it may play
-(availability, `near`), what comes first (a control) and what a move costs, is here, and so are steps
-that are taken again: once a reward is corrected, or with what another bandit was told.
+They are the same for all policies; docs/papers.md lists the lines of the papers' algorithms that they
+implement. The expert queries between them are in `tvbandits.bandit.querying`. This module also restricts
+decisions (`near`, control, limits, move cost), replays the steps after a correction, and learns a prior
+from another bandit.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike
 
 from tvbandits.acquisition.constraints import (
     CONFIG as LIMIT_CONFIG,
-    Beliefs,
-    OutcomeBeliefs,
+    OutcomePosterior,
+    OutcomePosteriors,
     add_price,
     expand,
     feasible_part,
@@ -27,44 +27,44 @@ from tvbandits.acquisition.constraints import (
 from tvbandits.acquisition.limits import LimitWarning, as_outcomes, check_outcome
 from tvbandits.acquisition.rules import Decision, choose_points
 from tvbandits.bandit.inference import Inference
-from tvbandits.bandit.initial_state import first_state, state_for
+from tvbandits.bandit.initial_state import adapt_state, make_initial_state
 from tvbandits.bandit.observations import (
     Correction,
     ReadingTable,
     append_visited,
-    signs_of_trouble,
-    time_still_pending,
-    usual_variance,
-    values_and_variance,
+    check_values_and_variance,
+    fill_variance,
+    find_pending_time,
+    find_signs_of_trouble,
 )
 from tvbandits.bandit.outliers import set_outliers_aside
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import State, generator_of
+from tvbandits.bandit.state import State, restore_generator
 from tvbandits.data import Dataset, NewObservations
 from tvbandits.domains.availability import Available, ChoiceSet, NothingAvailableError, narrow
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain, move_to_context
-from tvbandits.domains.moving import Move, Position, check_near, distances, tour
+from tvbandits.domains.moving import Move, Position, check_near, distances, plan_tour
 from tvbandits.errors import PlayError, warn_caller
 from tvbandits.forgetting.aging import has_rate
 from tvbandits.gp.calibration import IntervalCalibration
-from tvbandits.gp.online import at_step
-from tvbandits.gp.top_candidates import Request as TopRequest
-from tvbandits.validation import Array, of_kind
+from tvbandits.gp.online import scale_times
+from tvbandits.gp.top_candidates import TopRequest as TopRequest
+from tvbandits.validation import Array, check_instance
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What a decision is asked for; as of `Bandit.ask`.
+    """The arguments of a decision, as for `Bandit.ask`.
 
     Attributes
     ----------
     t : float
-        Its time.
+        The time of the decision.
     n : int or None
-        How many points; None: as the batch rule says.
+        The number of points; None: the batch rule decides.
     domain : Domain
-        That of the context now.
+        The domain in the present context.
     available : Available or None
     near : float or None
     """
@@ -84,7 +84,7 @@ def observe(
     outcome_values: Mapping[str, ArrayLike] | None,
     rng: np.random.Generator,
 ) -> State:
-    """Return the state once it knows rewards and outcomes."""
+    """Return the state after new rewards and readings of outcomes."""
     states = before.outcomes
     if states or outcome_values is not None:
         states = outcome_models.update(before, new, outcome_values)
@@ -96,23 +96,25 @@ def suggest(
     outcome_models: OutcomeModels,
     state: State,
     request: Request,
-    place: Place | None,
+    region: Region | None,
     rng: np.random.Generator,
 ) -> tuple[State, Array]:
-    """Return the state after a decision, and its points (b, d), which are pending from now on.
+    """Return the state after a decision, and the points (b, d), which are pending in that state.
 
-    `place` is that of `find_place`.
+    `region` is the result of `find_region`.
     """
     recipe = inference.recipe
     state, view = inference.condition(state, request.t, rng)
     beta = inference.beta(state, view)
-    decision = inference.decision(state, view, beta, request.n, request.domain, request.available)
-    if place is None:
+    decision = inference.make_decision(
+        state, view, beta, request.n, request.domain, request.available
+    )
+    if region is None:
         X = choose_points(recipe.acquisition, decision, rng)
     else:
-        state, X = choose_at_place(outcome_models, decision, state, place, rng)
+        state, X = choose_in_region(outcome_models, decision, state, region, rng)
     state = allow_questions_about(state, X)
-    queries, due = state.queries, query_due_after("decision", recipe, state)
+    queries, due = state.queries, is_query_due_after("decision", recipe, state)
     if queries.answered or due != queries.due:
         queries = replace(queries, answered=False, due=due)
     pending = state.pending.append(X, np.full(len(X), request.t))
@@ -124,18 +126,18 @@ def suggest(
     return state, X
 
 
-def query_due_after(event: Literal["decision", "tell"], recipe: Recipe, state: State) -> bool:
-    """Return whether the expert is to be consulted, once this event has happened, too.
+def is_query_due_after(event: Literal["decision", "tell"], recipe: Recipe, state: State) -> bool:
+    """Return whether an expert query is due after an event.
 
-    An expert that is asked after a tell is asked about a decision; one that is asked before a decision
-    is asked once there is something new.
+    If the expert is queried after a tell, a decision makes the query due; if it is queried before a
+    decision, new observations do.
     """
-    awaited = "decision" if recipe.consult == "after tell" else "tell"
-    return state.queries.due or event == awaited
+    trigger = "decision" if recipe.consult == "after tell" else "tell"
+    return state.queries.due or event == trigger
 
 
 def allow_questions_about(state: State, X: Array) -> State:
-    """Return the state in which questions may be about points (b, d) of a decision, too."""
+    """Return the state in which the expert may also be queried about points (b, d) of a decision."""
     available = state.queries.available
     if available is None or available.points is None:
         return state
@@ -150,29 +152,29 @@ def recommend(
     request: Request,
     rng: np.random.Generator,
 ) -> Array:
-    """Return the point (d,) of the best mean, where limits are known to hold.
+    """Return the point (d,) of the best mean among those known to satisfy all limits.
 
-    Where they do nowhere, the point where they are likeliest to.
+    If there are none, return the point that is most likely to satisfy them.
     """
     state, view = inference.condition(state, request.t, rng)
-    decision = inference.decision(state, view, 0.0, None, request.domain, request.available)
-    if any(len(each.rewards) for each in state.outcomes.values()):
+    decision = inference.make_decision(state, view, 0.0, None, request.domain, request.available)
+    if any(len(outcome.rewards) for outcome in state.outcomes.values()):
         _, beliefs = outcome_models.condition(state, decision.view.now)
         feasible = feasible_part(decision, beliefs)
         if not feasible.exists:
             return np.asarray(feasible.likeliest[0])
         decision = add_price(replace(decision, available=feasible.available), beliefs)
     if decision.top is not None:
-        decision = decision.among_top(TopRequest(with_mean=True, times=0.0, size=1))
-    nothing = decision.same_time[:0]
-    allowed = ChoiceSet(decision.domain, decision.available, nothing, price=decision.price)
-    return allowed.best(decision.view.mean_function(), rng)
+        decision = decision.among_top(TopRequest(with_mean=True, width=0.0, size=1))
+    no_points = decision.same_time[:0]
+    allowed = ChoiceSet(decision.domain, decision.available, no_points, price=decision.price)
+    return allowed.find_best(decision.view.mean_function(), rng)
 
 
-def level_of_control(recipe: Recipe, rewards: Dataset, scale: float) -> tuple[float, float]:
-    """Return mean and deviation of the levels at which a control was read, or else all points.
+def compute_control_level(recipe: Recipe, rewards: Dataset, scale: float) -> tuple[float, float]:
+    """Return mean and standard deviation of the control's rewards, or of all if it has none.
 
-    Of fewer than two readings, the deviation is that of the prior, `scale`.
+    If there are fewer than two, the deviation is that of the prior, `scale`.
     """
     levels = rewards.y[recipe.is_control(rewards.X)]
     levels = levels if len(levels) else rewards.y
@@ -180,37 +182,37 @@ def level_of_control(recipe: Recipe, rewards: Dataset, scale: float) -> tuple[fl
     return mean, float(levels.std()) if len(levels) > 1 else scale
 
 
-# --- what is learned from rewards ---------------------------------------------------------------------
+# --- learning from rewards ----------------------------------------------------------------------------
 
 
 def update(
     inference: Inference, state: State, new: NewObservations, rng: np.random.Generator
 ) -> State:
-    """Return the state once it knows what was told, and has learned from it what is due."""
+    """Return the state after new observations, from which everything due was learned."""
     recipe, all_rewards = inference.recipe, new.rewards
     if recipe.options.robust:
         state, new = set_outliers_aside(inference, state, new)
     rewards = inference.with_noise(state, new.rewards)
     calibration = calibrate(inference, state, rewards)
-    total = state.model.bbkb_information + inference.bbkb_information(state, rewards)
+    total = state.model.bbkb_information + inference.compute_bbkb_information(state, rewards)
     model = replace(state.model, calibration=calibration, bbkb_information=total)
     state = inference.reset_at_events(replace(state, model=model), rewards, rng)
     visited, count_before = append_visited(state.visited, new.X), state.count
-    record = replace(state.record, **state.record.changes_from(new))
-    if len(all_rewards.t) > len(new.rewards.t):  # nobody has to read the outliers once more
+    record = replace(state.record, **state.record.compute_update(new))
+    if len(all_rewards.t) > len(new.rewards.t):  # a play with an outlier is not a failed one
         failed = state.failed.exclude(all_rewards.X, all_rewards.t)
         record = replace(record, failed=failed.append(new.failed.X, new.failed.t))
     queries = state.queries
-    if recipe.asking is not None:
-        due = query_due_after("tell", recipe, state)
-        queries = replace(queries, pool=inference.query_pool(state, visited), due=due)
+    if recipe.query_config is not None:
+        due = is_query_due_after("tell", recipe, state)
+        queries = replace(queries, pool=inference.extend_query_pool(state, visited), due=due)
     expired, outliers = state.expired, 0 if state.outliers is None else len(state.outliers)
     info = replace(
         state.info,
         readings=expired.rewards + len(record.rewards.t) + outliers,
         failed=expired.failed + len(record.failed.t),
         outliers=outliers,
-        health=signs_of_trouble(
+        health=find_signs_of_trouble(
             recipe.domain,
             record.rewards,
             inference.noise_variance(state),
@@ -226,27 +228,28 @@ def update(
 
 
 def replay(inference: Inference, before: State, table: ReadingTable) -> State:
-    """Return the state that a table leads to, after what an earlier state was asked and answered.
+    """Return the state after all readings of a table, with the answers and queries of `before`.
 
-    What has left the history tells nothing any more.
+    Readings that are no longer stored are not replayed.
     """
-    recipe, rng = inference.recipe, generator_of(before.random)
-    state, count = first_state(recipe, rng), 0
-    about = np.maximum.accumulate(before.answers.t)
+    recipe, rng = inference.recipe, restore_generator(before.random)
+    state, count = make_initial_state(recipe, rng), 0
+    answer_times = np.maximum.accumulate(before.answers.t)
     side: Literal["left", "right"] = "right" if recipe.consult == "before ask" else "left"
-    # Who was only ever told has conditioned nothing; a posterior goes once the noise is learned anew.
+    # A bandit that never made a decision has not conditioned its model. `info` is needed since the
+    # posterior is removed when the noise variance is learned again.
     decides = before.posterior is not None or before.info.posterior.in_use > 0
-    for new in table.in_turn():
-        count = max(count, int(np.searchsorted(about, new.latest, side)))
+    for new in table.split_by_time():
+        count = max(count, int(np.searchsorted(answer_times, new.latest_time, side)))
         state = state.with_record(answers=before.answers.take(slice(count)))
-        if decides and (state.time is None or new.latest >= state.time):
-            state, _ = inference.condition(state, new.latest, rng)
+        if decides and (state.time is None or new.latest_time >= state.time):
+            state, _ = inference.condition(state, new.latest_time, rng)
         state = update(inference, state, new, rng)
     expired = before.expired
     if expired.rewards and len(state.rewards):
         expired = replace(expired, first=float(state.rewards.y[0]))
     state = state.with_record(answers=before.answers, expired=expired)
-    pending_time = time_still_pending(before.record.pending_time, state.time)
+    pending_time = find_pending_time(before.record.pending_time, state.time)
     if decides and pending_time is not None:
         state, _ = inference.condition(state, pending_time, rng)
     info = replace(
@@ -268,59 +271,59 @@ def replay(inference: Inference, before: State, table: ReadingTable) -> State:
 def calibrate(
     inference: Inference, state: State, new: Dataset, most_late: int = 7
 ) -> IntervalCalibration:
-    """Return how well the deviations of a fitted kernel hold, once more rewards are told.
+    """Return the calibration of a fitted kernel's intervals after new rewards.
 
-    Each is held against what is said of its own time by all that was told before it, late or not: how
-    many are told at once does not matter. One at the point of the reward before it says little (see
-    `IntervalCalibration`), and before the first fit there is nothing to watch.
+    Each reward is compared with its prediction from all that arrived before it, also in the same call. A
+    reward at the point of the previous one is skipped, as it shows little (see `IntervalCalibration`).
+    Before the first fit nothing is compared.
 
     Parameters
     ----------
     most_late : int
-        A late reward takes a filter back to its time: more than so many at once are history that is
-        brought in, and are not held against anything.
+        The largest number of late rewards in a call that is compared. The prediction of a late reward is
+        slow, as a filter must go back to its time, and more of them are rather an old history.
     """
     recipe, calibration, fit = inference.recipe, state.model.calibration, state.model.fit
     if recipe.learn is None or fit is None or fit.fits == 0:
         return calibration
     X = np.concatenate([state.rewards.X[-1:], new.X])
-    elsewhere = np.flatnonzero((X[1:] != X[:-1]).any(axis=1)).tolist()
-    late = 0 if state.time is None else int((new.t < state.time).sum())
-    if late > most_late:
+    rows = np.flatnonzero((X[1:] != X[:-1]).any(axis=1)).tolist()
+    late_count = 0 if state.time is None else int((new.t < state.time).sum())
+    if late_count > most_late:
         return calibration
     sign, count = -1.0 if recipe.minimize else 1.0, 0
-    for i in elsewhere:
-        more = new.take(slice(count, i))
-        if len(more):
-            times = more.t if state.time is None else np.append(more.t, state.time)
-            rewards = state.rewards.append(more)
+    for i in rows:
+        earlier = new.take(slice(count, i))
+        if len(earlier):
+            times = earlier.t if state.time is None else np.append(earlier.t, state.time)
+            rewards = state.rewards.append(earlier)
             state = state.with_record(rewards=rewards, time=float(times.max()))
-        # Each goes on from the one before: the time taken would be the square of their number.
+        # Each prediction continues from the previous state, since the time would be quadratic otherwise.
         state, mean, deviation = inference.predict(state, new.X[i : i + 1], float(new.t[i]))
         count = i
         error = sign * float(new.y[i]) - float(mean[0])
         variance = float(deviation[0]) ** 2 + float(new.variance[i])
-        calibration = calibration.after(error, variance)
+        calibration = calibration.update(error, variance)
     return calibration
 
 
-# --- where a decision may play ------------------------------------------------------------------------
+# --- the region of a decision -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
-    """Where one decision may play.
+class Region:
+    """The points among which a decision chooses.
 
     Attributes
     ----------
     domain : Domain
     available : Available, optional
     control : array of shape (c, d)
-        What comes before all other points.
+        The control, if it comes before all other points.
     n : int, optional
-        How many other points; None: as the batch rule says.
+        The number of other points; None: the batch rule decides.
     start : Position, optional
-        Where one is, if that matters.
+        The present position, if the distance or the cost of a move matters.
     """
 
     domain: Domain
@@ -330,13 +333,13 @@ class Place:
     start: Position | None = None
 
 
-def find_place(recipe: Recipe, state: State, request: Request) -> Place | None:
-    """Return what a decision may choose from; None if nothing restricts it but the request's domain.
+def find_region(recipe: Recipe, state: State, request: Request) -> Region | None:
+    """Return the region of a decision; None if it is only restricted to what is available.
 
     Raises
     ------
     ValueError
-        If `near` is no distance from anywhere, or `n` has no room beside a control.
+        If `near` is invalid or there is no position yet, or `n` is too small for a batch with a control.
     NothingAvailableError
         If nothing available is within `near`.
     """
@@ -345,26 +348,26 @@ def find_place(recipe: Recipe, state: State, request: Request) -> Place | None:
         return None
     start = None
     if near is not None or recipe.options.move_cost is not None:
-        start = _position(recipe, state)
+        start = _find_position(recipe, state)
     reach = None if near is None else check_near(near, start)
-    control = _control_first(recipe, state, request, reach, start)
-    left = None if request.n is None else request.n - len(control)
-    if start is not None:  # one is where one is, whatever the context is now
+    control = _repeat_control(recipe, state, request, reach, start)
+    n = None if request.n is None else request.n - len(control)
+    if start is not None:  # with the present context, which may differ from that of the last play
         start = replace(start, x=move_to_context(domain, recipe.domain, start.x[None])[0])
-    if reach is not None and left != 0:
-        assert start is not None  # a reach is from somewhere
-        domain, available = _within_reach(domain, available, recipe.domain, reach, start)
-    return Place(domain, available, control, left, start)
+    if reach is not None and n != 0:
+        assert start is not None  # it was found above
+        domain, available = _restrict_to_reach(domain, available, recipe.domain, reach, start)
+    return Region(domain, available, control, n, start)
 
 
-def check_reachable(request: Request, place: Place | None) -> None:
-    """Raise a `NothingAvailableError` if points at random of a domain that is not finite say so.
+def check_reachable(request: Request, region: Region | None) -> None:
+    """Raise a `NothingAvailableError` if random points of an infinite domain are all unavailable.
 
-    Of candidates it is known already.
+    For candidates, `find_region` has checked that.
     """
     domain, available, n = request.domain, request.available, request.n
-    if place is not None:
-        domain, available, n = place.domain, place.available, place.n
+    if region is not None:
+        domain, available, n = region.domain, region.available, region.n
     if available is None or n == 0 or isinstance(domain, Candidates):
         return
     rng = np.random.default_rng(0)
@@ -372,136 +375,138 @@ def check_reachable(request: Request, place: Place | None) -> None:
         ChoiceSet(domain, available, np.empty((0, domain.dimension))).sample(rng)
 
 
-def choose_at_place(
+def choose_in_region(
     outcome_models: OutcomeModels,
     decision: Decision,
     state: State,
-    place: Place,
+    region: Region,
     rng: np.random.Generator,
 ) -> tuple[State, Array]:
-    """Return points to play with a control, within limits, or from where one is.
+    """Return the points of a decision with a control, limits, a largest distance or a move cost.
 
-    The control comes first, then others, in the order of a tour where moves cost something.
+    The control comes first. With a move cost, the others are in the order of a tour.
 
     Parameters
     ----------
     outcome_models : OutcomeModels
-        Of the recipe's limits.
+        The models of the limited outcomes.
     decision : Decision
-        As if there were none of these.
+        The decision without these restrictions.
     state : State
-        Conditioned for its time.
-    place : Place
+        The state conditioned at the time of the decision.
+    region : Region
     rng : numpy.random.Generator
-        Of the acquisition.
+        The generator for the acquisition.
 
     Returns
     -------
     state : State
-        With what was learned of the outcomes.
+        The state with conditioned outcomes.
     X : array of shape (b, d)
     """
-    recipe, control, start = outcome_models.recipe, place.control, place.start
-    if place.n == 0:  # the control is all that is played
+    recipe, control, start = outcome_models.recipe, region.control, region.start
+    if region.n == 0:  # only the control is played
         return state, control
-    decision = replace(decision, n=place.n, domain=place.domain, available=place.available)
+    decision = replace(decision, n=region.n, domain=region.domain, available=region.available)
     if start is not None and recipe.options.move_cost is not None:
         decision = replace(decision, move=Move(recipe.domain, recipe.options.move_cost, start))
     if outcome_models:
         state, beliefs = outcome_models.condition(state, decision.view.now)
-        first = outcome_models.safe_points(state, decision)
-        X = outcome_models.choose(decision, beliefs, first, rng)
-        state = state if len(first) else outcome_models.add_risk(state, beliefs, X)
+        safe = outcome_models.find_safe_points(state, decision)
+        X = outcome_models.choose(decision, beliefs, safe, rng)
+        state = state if len(safe) else outcome_models.add_risk(state, beliefs, X)
     else:
         X = choose_points(recipe.acquisition, decision, rng)
     if decision.move is not None and len(X) > 1:
-        X = X[tour(recipe.domain, control[-1] if len(control) else decision.move.start.x, X)]
+        X = X[plan_tour(recipe.domain, control[-1] if len(control) else decision.move.start.x, X)]
     return state, np.concatenate([control, X])
 
 
-def _position(recipe: Recipe, state: State) -> Position | None:
-    """Return where one is: at what was played last, or asked and not dropped.
+def _find_position(recipe: Recipe, state: State) -> Position | None:
+    """Return the present position: the last point that was played or is pending.
 
-    A control, which comes with every batch, ends no stay at another point.
+    A control, which is part of every batch, is left out if there are other points.
     """
-    plays = (state.readings, state.failed, state.pending)
-    X, t = np.concatenate([p.X for p in plays]), np.concatenate([p.t for p in plays])
+    parts = (state.readings, state.failed, state.pending)
+    X, t = np.concatenate([part.X for part in parts]), np.concatenate([part.t for part in parts])
     others = ~recipe.is_control(X)
     if others.any():
         X, t = X[others], t[others]
     return Position.after(recipe.domain, X, t)
 
 
-def _within_reach(
+def _restrict_to_reach(
     domain: Domain, available: Available | None, whole: Domain, reach: float, start: Position
 ) -> tuple[Domain, Available | None]:
-    """Return the domain and what is available no farther than `reach` from where one is."""
-    here = start.x
-    available = narrow(domain, available, lambda X: distances(whole, here, X) <= reach)
+    """Return the domain and what is available within the distance `reach` of the start."""
+    x = start.x
+    available = narrow(domain, available, lambda X: distances(whole, x, X) <= reach)
     if available is not None and available.mask is not None and not available.mask.any():
         raise NothingAvailableError(
-            "nothing available is within near={reach} of {here}", reach=f"{reach:g}", here=here
+            "nothing available is within near={reach} of {point}", reach=f"{reach:g}", point=x
         )
-    return domain.near(here, reach), available
+    return domain.near(x, reach), available
 
 
-def _control_first(
+def _repeat_control(
     recipe: Recipe, state: State, request: Request, reach: float | None, start: Position | None
 ) -> Array:
-    """Return the control (c, d), as often as it is to be played at a time before others are chosen.
+    """Return the control (c, d), once for each time that the decision plays it.
 
-    Once, where it is available and within reach; of more points than there are candidates, in its equal
-    share of them.
+    That is once, or as often as other points on average if there are more plays than candidates; or not
+    at all, if it is unavailable, too far away, or was played for this time already.
     """
     n, available = request.n, request.available
-    nothing = np.empty((0, recipe.domain.dimension))
+    no_points = np.empty((0, recipe.domain.dimension))
     if recipe.options.control is None:
-        return nothing
+        return no_points
     control = np.array(recipe.options.control)[None]
     was_played = any(
-        (recipe.is_control(each.X) & (each.t == request.t)).any()
-        for each in (state.pending, state.rewards, state.failed)
+        (recipe.is_control(part.X) & (part.t == request.t)).any()
+        for part in (state.pending, state.rewards, state.failed)
     )
     if was_played or not (available is None or available(control)[0]):
-        return nothing
+        return no_points
     near = reach is None or start is None or distances(recipe.domain, start.x, control)[0] <= reach
     if not near:
-        return nothing
+        return no_points
     if n == 1:
         raise PlayError("a batch with a control has at least 2 points, got n=1 at {t}", t=request.t)
     count = 1
     if n is not None and isinstance(recipe.domain, Candidates):
         size = len(recipe.domain)
-        there = size if available is None else int(available(recipe.domain.X).sum())
-        count = max(1, n // there)
+        available_count = size if available is None else int(available(recipe.domain.X).sum())
+        count = max(1, n // available_count)
     return np.repeat(control, count, axis=0)
 
 
-# --- outcomes that have limits ------------------------------------------------------------------------
+# --- limited outcomes ---------------------------------------------------------------------------------
 
 
 class OutcomeModels:
-    """The beliefs about each outcome that has a limit, by name; a bandit's state holds theirs.
+    """The models of the limited outcomes, by name; their states are in the bandit's state.
 
     Parameters
     ----------
     recipe : Recipe
-        Of the bandit.
+        The recipe of the bandit.
     """
 
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
-        # Nothing can be taken off rewards that a rule does not weigh: then each play has to be sure.
-        sure = not recipe.acquisition.weighs_reward
-        limits = [replace(limit, each=limit.each or sure) for limit in recipe.options.limits]
+        # An acquisition that does not use rewards cannot trade them for risk: each play must be safe.
+        each = not recipe.acquisition.weighs_reward
+        limits = [replace(limit, each=limit.each or each) for limit in recipe.options.limits]
         self._warned = False
-        self._parts = {limit.name: (limit, Inference(recipe.of_outcome(limit))) for limit in limits}
+        self._parts = {
+            limit.name: (limit, Inference(recipe.make_outcome_recipe(limit))) for limit in limits
+        }
 
     def __len__(self) -> int:
         return len(self._parts)
 
     def warn(self, text: str | None) -> None:
-        """Give a `LimitWarning`, once until there is nothing to warn of."""
+        """Issue a `LimitWarning` unless the last call did; None: there is nothing to warn of."""
         if text is not None and not self._warned:
             warn_caller(LimitWarning(text))
         self._warned = text is not None
@@ -509,224 +514,232 @@ class OutcomeModels:
     def update(
         self, state: State, new: NewObservations, outcome_values: Mapping[str, ArrayLike] | None
     ) -> Mapping[str, State]:
-        """Return their states once what was read of the points told is known, and what was not."""
+        """Return the outcomes' states after the readings of new plays, some of which may be missing."""
         states = dict(state.outcomes)
-        unread = dict.fromkeys(self._parts, np.full(len(new.X), np.nan))
-        for name, values in (unread | as_outcomes(outcome_values)).items():
+        missing = dict.fromkeys(self._parts, np.full(len(new.X), np.nan))
+        for name, values in (missing | as_outcomes(outcome_values)).items():
             check_outcome(name, self._parts)
             inference, before = self._parts[name][1], states[name]
-            usual = len(new.X), None, inference.recipe.noise_variance
-            read = NewObservations.of(new.X, new.t, *values_and_variance(name, values, *usual))
-            rng = generator_of(before.random)
-            after = update(inference, before, read, rng)
+            noise = inference.recipe.noise_variance
+            columns = check_values_and_variance(name, values, len(new.X), None, noise)
+            readings = NewObservations.from_columns(new.X, new.t, *columns)
+            rng = restore_generator(before.random)
+            after = update(inference, before, readings, rng)
             states[name] = replace(after, random=rng.bit_generator.state)
         return states
 
     def validate(self, outcome_values: Mapping[str, ArrayLike] | None, n: int) -> dict[str, Array]:
-        """Return values (n,) of outcomes, by name; none where there are none."""
+        """Return checked values (n,) of outcomes, by name."""
         columns = {}
         for name, values in as_outcomes(outcome_values).items():
             check_outcome(name, self._parts)
-            columns[name] = values_and_variance(name, values, n, None, 1.0)[0]
+            columns[name] = check_values_and_variance(name, values, n, None, 1.0)[0]
         return columns
 
     def correct(
         self,
         state: State,
         correction: Correction,
-        right: Mapping[str, Array] | None = None,
+        outcome_values: Mapping[str, Array] | None = None,
         *,
         retract: bool = False,
     ) -> Mapping[str, State]:
-        """Return their states, with other values of points that were told.
+        """Return the outcomes' states after a correction of rewards or of readings of outcomes.
 
         Parameters
         ----------
         state : State
         correction : Correction
-            Of the rewards there.
-        right : mapping of str to array of shape (n,), optional
+            The correction of the rewards.
+        outcome_values : mapping of str to array of shape (n,), optional
             The right values of outcomes, by name.
         retract : bool
-            Whether they are taken back; else they have the times of the correction.
+            Whether the readings are removed; otherwise they get the corrected times.
         """
-        states, right = dict(state.outcomes), right or {}
-        X, old, to = correction.points, correction.old_times, correction.new_times
+        states, outcome_values = dict(state.outcomes), outcome_values or {}
+        X, old_times, new_times = correction.points, correction.old_times, correction.new_times
         for name, (_, inference) in self._parts.items():
-            usual = inference.recipe.noise_variance
-            table = ReadingTable.of(states[name], usual)
-            rows = table.find(X, old)
-            exists, fresh = rows >= 0, (rows < 0) & (name in right)
-            if not (exists | fresh).any():
+            noise_variance = inference.recipe.noise_variance
+            table = ReadingTable.from_history(states[name], noise_variance)
+            rows = table.find(X, old_times)
+            exists, is_new = rows >= 0, (rows < 0) & (name in outcome_values)
+            if not (exists | is_new).any():
                 continue
             if retract:
                 table = table.without(rows[exists])
             else:
-                y = right[name] if name in right else table.y[rows]
-                noise = usual_variance(int(fresh.sum()), usual)
-                table = table.replace_rows(rows[exists], t=to[exists], y=y[exists])
-                # When the other plays were told, it was not read.
-                table = table.insert(X[fresh], to[fresh], y[fresh], noise, np.zeros(len(noise)))
-            risk = states[name].model.risk  # what was risked stays risked
+                y = outcome_values[name] if name in outcome_values else table.y[rows]
+                variance = fill_variance(int(is_new.sum()), noise_variance)
+                table = table.replace_rows(rows[exists], t=new_times[exists], y=y[exists])
+                # The outcome was not read when these plays were told.
+                table = table.insert(
+                    X[is_new], new_times[is_new], y[is_new], variance, np.zeros(len(variance))
+                )
+            risk = states[name].model.risk  # a correction does not undo the risk of past plays
             states[name] = replay(inference, states[name], table).with_model(risk=risk)
         return states
 
     def predict(self, state: State, name: str, X: Array, now: float) -> tuple[Array, Array]:
-        """Return mean and deviation of an outcome at points (m, d)."""
+        """Return posterior mean and standard deviation (m,) of an outcome at points (m, d)."""
         check_outcome(name, self._parts)
         before, inference = state.outcomes[name], self._parts[name][1]
-        _, view = inference.condition(before, now, generator_of(before.random))
+        _, view = inference.condition(before, now, restore_generator(before.random))
         return view.predict_reward(X, test=True)
 
-    def condition(self, state: State, now: float) -> tuple[State, Beliefs]:
-        """Return the state with outcomes conditioned, and what is believed of them."""
+    def condition(self, state: State, now: float) -> tuple[State, OutcomePosteriors]:
+        """Return the state with conditioned outcomes, and their posteriors (`OutcomePosteriors`)."""
         states, outcomes = {}, []
         for name, (limit, inference) in self._parts.items():
-            rng = generator_of(state.outcomes[name].random)
-            inner, view = inference.condition(state.outcomes[name], now, rng)
-            own = np.random.default_rng(rng.integers(2**62))
-            states[name] = replace(inner, random=rng.bit_generator.state)
-            joint = partial(inference.joint_posterior, inner, view, about=now)
-            readings, risk = inner.rewards, inner.model.risk
+            rng = restore_generator(state.outcomes[name].random)
+            outcome, view = inference.condition(state.outcomes[name], now, rng)
+            outcome_rng = np.random.default_rng(rng.integers(2**62))
+            states[name] = replace(outcome, random=rng.bit_generator.state)
+            joint = partial(inference.make_joint_posterior, outcome, view, query_time=now)
+            readings, risk = outcome.rewards, outcome.model.risk
             domain = inference.recipe.domain
-            far = max(LIMIT_CONFIG.far * inner.info.model.scale, 1e-150)
-            outcomes.append(OutcomeBeliefs(limit, domain, readings, view, joint, risk, far))
-        return replace(state, outcomes=states), Beliefs(outcomes, own)
+            far = max(LIMIT_CONFIG.far * outcome.info.model.scale, 1e-150)
+            outcomes.append(OutcomePosterior(limit, domain, readings, view, joint, risk, far))
+        return replace(state, outcomes=states), OutcomePosteriors(outcomes, outcome_rng)
 
     def choose(
-        self, decision: Decision, beliefs: Beliefs, start: Array, rng: np.random.Generator
+        self, decision: Decision, beliefs: OutcomePosteriors, safe: Array, rng: np.random.Generator
     ) -> Array:
-        """Return points as the rule chooses, among those that are known to satisfy all limits.
+        """Return the points that the rule chooses among those known to satisfy all limits.
 
-        Points (s, d) to `start` from, which were not played yet, come first.
+        Safe points (s, d) that were not played yet come first.
         """
         count, rule = 1 if decision.n is None else decision.n, self.recipe.acquisition
-        if len(start):
-            return start[np.arange(count) % len(start)]
-        unread = [each.limit.name for each in beliefs.outcomes if len(each.readings) == 0]
-        if unread:
+        if len(safe):
+            return safe[np.arange(count) % len(safe)]
+        names = [outcome.limit.name for outcome in beliefs.outcomes if not len(outcome.readings)]
+        if names:
             self.warn(
-                f"nothing is known of {', '.join(unread)} yet: the play is a guess; give safe=, points "
-                "to start from, or tell readings"
+                f"there is no reading of {', '.join(names)} yet, so that the play is a guess: give "
+                "points to start from as safe=, or tell readings"
             )
             return choose_points(rule, decision, rng)
 
         feasible = feasible_part(decision, beliefs)
         if not feasible.exists:
             chances = "; ".join(
-                f"the limit on {each.limit.name} holds there with a probability of "
-                f"{each.probability(feasible.likeliest)[0]:.2g}, and {each.least:g} is needed"
-                for each in beliefs.outcomes
+                f"the limit on {outcome.limit.name} holds there with a probability of "
+                f"{outcome.probability(feasible.likeliest)[0]:.2g}, and {outcome.least:g} is needed"
+                for outcome in beliefs.outcomes
             )
             self.warn(
-                f"no point is known to satisfy the limits at t = {decision.view.now:g}: the play is "
-                f"where they are likeliest to hold ({chances})"
+                f"no point is known to satisfy the limits at t = {decision.view.now:g}: the bandit "
+                f"plays the point that is most likely to ({chances})"
             )
             return np.repeat(feasible.likeliest, count, axis=0)
         self.warn(None)
         decision = add_price(decision, beliefs)
         try:
             X = choose_points(rule, replace(decision, available=feasible.available), rng)
-        except NothingAvailableError:  # there is so little of it that points at random miss it
+        except NothingAvailableError:  # the feasible part is so small that random points miss it
             return np.repeat(feasible.likeliest, count, axis=0)
-        narrower = feasible.available is not decision.available and decision.price is None
-        if narrower and len(X) == 1 and len(decision.pending) == 0:
+        is_restricted = feasible.available is not decision.available and decision.price is None
+        if is_restricted and len(X) == 1 and len(decision.pending) == 0:
             X = expand(decision, beliefs, feasible.available, X)
         return X
 
-    def add_risk(self, state: State, beliefs: Beliefs, X: Array) -> State:
-        """Return the state once the risk of playing points (n, d) counts, where plays share it."""
+    def add_risk(self, state: State, beliefs: OutcomePosteriors, X: Array) -> State:
+        """Return the state with the risk of playing points (n, d), for limits on many plays together."""
         states = dict(state.outcomes)
-        for each in beliefs.outcomes:
-            limit = each.limit
-            if not limit.each and len(each.readings):
-                risk = each.risk + float((each.violations(X) - (1.0 - limit.probability)).sum())
-                risk = max(risk, -LIMIT_CONFIG.most_saved)
+        for outcome in beliefs.outcomes:
+            limit = outcome.limit
+            if not limit.each and len(outcome.readings):
+                excess = outcome.violations(X) - (1.0 - limit.probability)
+                risk = max(outcome.risk + float(excess.sum()), -LIMIT_CONFIG.most_saved)
                 states[limit.name] = states[limit.name].with_model(risk=risk)
         return replace(state, outcomes=states)
 
-    def safe_points(self, state: State, decision: Decision) -> Array:
-        """Return points to start from that are available, with an outcome not read there, shape (s, d).
+    def find_safe_points(self, state: State, decision: Decision) -> Array:
+        """Return the available safe points (s, d) at which some outcome was not read yet.
 
-        Where a context is measured, they are places: at its value now, read at any.
+        If a context is measured, they have its present value, and readings in any context count.
         """
         whole, available = self.recipe.domain, decision.available
-        start, d = np.array(self.recipe.options.safe), whole.action_domain.dimension
-        start = move_to_context(decision.domain, whole, start.reshape(-1, whole.dimension))
-        plays = [*(each.rewards.X for each in state.outcomes.values()), state.pending.X]
+        safe, d = np.array(self.recipe.options.safe), whole.action_domain.dimension
+        safe = move_to_context(decision.domain, whole, safe.reshape(-1, whole.dimension))
+        plays = [*(outcome.rewards.X for outcome in state.outcomes.values()), state.pending.X]
         *was_read, is_pending = (
-            (start[:, None, :d] == X[:, :d]).all(axis=2).any(axis=1) for X in plays
+            (safe[:, None, :d] == X[:, :d]).all(axis=2).any(axis=1) for X in plays
         )
-        start = start[~(np.all(was_read, axis=0) | is_pending)]
-        if available is not None and len(start):
-            start = start[available(start)]
-        return np.asarray(start)
+        safe = safe[~(np.all(was_read, axis=0) | is_pending)]
+        if available is not None and len(safe):
+            safe = safe[available(safe)]
+        return np.asarray(safe)
 
 
-# --- a start from what another bandit has learned -----------------------------------------------------
+# --- a prior from another bandit ----------------------------------------------------------------------
 
 
 def warm_start(recipe: Recipe, state: State, other: object) -> tuple[Recipe, State]:
-    """Return a recipe that has learned from another bandit, or its state; and its own state for it.
+    """Return a recipe with a prior learned from another bandit or its state, and the state for it.
 
-    Its readings themselves do not carry over: what is told of another place says how a reward like this
-    one varies, and not what it is here. They are told to beliefs of the new recipe, which learn from
-    them as from their own, and what these come to becomes its prior. Own evidence overrules all of it:
+    The other bandit's readings show how such a reward varies, but not its values here. A model with the
+    new recipe's parts learns from them, and the result becomes the prior. The bandit's own readings can
+    overrule all of it:
 
-    - Half of the prior weight of an ensemble's models is what the others' readings left of it, half is
-      as before. Who learned of something else costs the right model a factor of two at most.
-    - A kernel that is fitted has its learned numbers as the median of their prior, of the usual spread.
-    - A rate and the first guess of an ensemble's unit are where learning begins. A noise variance is not
-      taken: what changes passes for noise, which did harm.
+    - The prior weights of an ensemble's models are half the posterior weights of that model, half the
+      former ones. If the situations differ, the right model loses a factor of at most two.
+    - The numbers of a fitted kernel become the medians of their prior, whose spread is as usual.
+    - A forgetting rate, and the first guess of an ensemble's unit, become initial values. The noise
+      variance is not adopted: changes of the reward were taken for noise, which increased regret.
     """
     source: Any = getattr(other, "state", other)
-    of_kind("other", source, State, "a bandit or a campaign, or its state")
+    check_instance("other", source, State, "a bandit or a campaign, or its state")
     recipe = learn_prior(recipe, source)
-    table = ReadingTable.of(state, recipe.noise_variance)
-    return recipe, replay(Inference(recipe), state_for(recipe, state), table)
+    table = ReadingTable.from_history(state, recipe.noise_variance)
+    return recipe, replay(Inference(recipe), adapt_state(recipe, state), table)
 
 
 def learn_prior(recipe: Recipe, other: State) -> Recipe:
-    """Return the recipe with what it would have learned from another bandit's readings as its prior.
+    """Return the recipe with a prior learned from the readings of another bandit's state.
 
     Raises
     ------
     ValueError
-        If points there have another number of coordinates, nothing was told there, or there is nothing
-        to be taken.
+        If the other points have another number of coordinates, the other state has no rewards, or the
+        recipe learns nothing.
     """
-    here, d = recipe.domain.dimension, other.domain.dimension
-    if d != here:
-        raise ValueError(f"points have {here} coordinates here, and {d} where the other one plays")
+    d, other_d = recipe.domain.dimension, other.domain.dimension
+    if other_d != d:
+        raise ValueError(
+            f"the points have {d} coordinates, but those of the other bandit {other_d}"
+        )
     if len(other.rewards) == 0:
-        raise ValueError("there is nothing to learn from: the other one was told no reward")
-    state = _learn_there(recipe, other)
+        raise ValueError("there is nothing to learn from: the other bandit has no rewards")
+    state = _learn_from_source(recipe, other)
     model = state.model
     parts: dict[str, Any] = {}
     posterior = recipe.posterior.warm_start(state.posterior)
     if posterior is not recipe.posterior and recipe.options.control is None:
-        parts["posterior"] = posterior  # beside a control it has other models
+        parts["posterior"] = posterior  # with a control, the models are different ones
     if recipe.learn is not None and model.fit is not None:
         step = model.fit.step if recipe.learn.in_steps else 1.0
-        kernel, *rivals = (at_step(each, 1.0 / step) for each in model.fit.kernels)
+        kernel, *rivals = (scale_times(fitted, 1.0 / step) for fitted in model.fit.kernels)
         parts |= {"kernel": kernel, "learn": replace(recipe.learn, rivals=tuple(rivals))}
     elif recipe.learn is not None and has_rate(model.aging):
         parts["aging"] = model.aging
     if not parts:
-        raise ValueError("there is nothing that it could learn from another one: all is given")
+        raise ValueError(
+            "the bandit has no rate, scale or weight that it could adopt: learn_from needs a policy "
+            "that learns them, without a control"
+        )
     return replace(recipe, **parts)
 
 
-def _learn_there(recipe: Recipe, other: State) -> State:
-    """Return what beliefs of the recipe come to where the other one has played."""
+def _learn_from_source(recipe: Recipe, other: State) -> State:
+    """Return the state of a bandit with the recipe's model after the other bandit's readings."""
     domain = other.domain
     if recipe.posterior.self_learning and not isinstance(domain, Candidates):
         domain = Candidates(np.unique(other.rewards.X, axis=0))
     options = replace(recipe.options, limits=(), safe=(), control=None)
-    beliefs = replace(recipe, domain=domain, asking=None, options=options)
-    inference, rng = Inference(beliefs), np.random.default_rng(0)
-    state = first_state(beliefs, rng)
-    for new in ReadingTable.of(other, recipe.noise_variance).in_turn():
+    recipe = replace(recipe, domain=domain, query_config=None, options=options)
+    inference, rng = Inference(recipe), np.random.default_rng(0)
+    state = make_initial_state(recipe, rng)
+    for new in ReadingTable.from_history(other, recipe.noise_variance).split_by_time():
         if len(new.rewards):
             state = update(inference, state, new, rng)
     return inference.condition(state, float(other.rewards.t.max()), rng)[0]

@@ -15,7 +15,6 @@ import os
 import platform
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,7 +22,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.campaign import verbs
 from tvbandits.campaign.names import Names, check_sites
-from tvbandits.campaign.overview import Overview
 from tvbandits.campaign.records import history_with_changes
 from tvbandits.campaign.shared import (
     Errors,
@@ -35,26 +33,25 @@ from tvbandits.campaign.shared import (
 )
 from tvbandits.campaign.status import PendingPoint, Status, Verification, bandit_summary
 from tvbandits.campaign.store.errors import report_damage
-from tvbandits.campaign.store.journal import to_points
-from tvbandits.campaign.store.store import Row, Store, check_name, open_store
+from tvbandits.campaign.store.store import Row, Store, check_name, open_store, to_points
 from tvbandits.clock import Clock, parse_duration, to_number, to_numbers
 from tvbandits.counts import Counted
 from tvbandits.domains.availability import Availability
-from tvbandits.domains.candidates import candidates_of
+from tvbandits.domains.candidates import get_candidates
 from tvbandits.domains.domain import Context, Domain
 from tvbandits.domains.parameters import Named
 from tvbandits.validation import (
     Array,
+    as_bool,
     as_floats,
+    as_list,
     as_time,
     as_times,
     as_vector,
+    check_instance,
     check_part,
     file_path,
-    flag,
-    not_negative,
-    of_kind,
-    several,
+    nonnegative_number,
     whole_number,
 )
 
@@ -161,11 +158,11 @@ class Campaign:
         from tvbandits.campaign.replay import JournaledExpert, condition_many, snapshot_data
         from tvbandits.experts.protocol import state_of
 
-        of_kind("bandit", bandit, Bandit, "a Bandit, with which a campaign starts")
+        check_instance("bandit", bandit, Bandit, "a Bandit, with which a campaign starts")
         if clock is not None:
-            of_kind("clock", clock, Clock, "a Clock, or None")
+            check_instance("clock", clock, Clock, "a Clock, or None")
         if about is not None:
-            of_kind("about", about, Mapping, "a mapping of names to texts, or None")
+            check_instance("about", about, Mapping, "a mapping of names to texts, or None")
         about = {name: str(value) for name, value in (about or {}).items()}
         parse_duration(about.get("drop_after", ""))
         names = Names(bandit.recipe.domain, about, "about")
@@ -173,7 +170,7 @@ class Campaign:
             check_sites("names of sites", names.sites)
         _check_options(trusted, who, timeout, snapshot_every)
         recipe, state = bandit.recipe, bandit.state
-        expert = None if recipe.asking is None else recipe.asking.expert
+        expert = None if recipe.query_config is None else recipe.query_config.expert
         expert_state = None if expert is None else state_of(JournaledExpert(expert))
         parts = None if clock is None else [clock.unit, clock.origin, clock.origin.tz]
         body = {
@@ -354,7 +351,7 @@ class Campaign:
     @property
     def sites(self) -> list[str]:
         """The names of the sites that are not retired; empty on a box or a space."""
-        candidates, names = candidates_of(self.domain), self.names
+        candidates, names = get_candidates(self.domain), self.names
         return [] if candidates is None else [names.name(x) for x in candidates.active]
 
     @property
@@ -396,31 +393,6 @@ class Campaign:
         """The status, which needs no bandit."""
         with self._shared.outline() as outline:
             return outline.status
-
-    @property
-    def overview(self) -> Overview:
-        """All that a page shows of it."""
-        recipe = self.recipe
-        relative = recipe.options.control is not None
-        return Overview(
-            id=self.id,
-            about=self.about,
-            clock=self.clock,
-            names=self.names,
-            sites=self.sites,
-            doubtful_sites=self.doubtful_sites,
-            recipe=recipe,
-            state=self.state,
-            info=self.info,
-            status=self.status,
-            history=self.history,
-            pending=self.pending,
-            pending_points=self.pending_points,
-            budget=self.budget,
-            drop_after=self.drop_after,
-            format_time=self.format_time,
-            predict=partial(self.predict, relative=relative),
-        )
 
     def journal(self, since: int = 0) -> list[Row]:
         """Return the rows after row `since`: what happened, who did it, and when."""
@@ -549,16 +521,16 @@ class Campaign:
         All readings are one transaction. A campaign with an expert asks it after each reading; there the
         readings before one with an error stay in the journal.
         """
-        of_kind("readings", readings, Iterable, "mappings by the names of tell")
+        check_instance("readings", readings, Iterable, "mappings by the names of tell")
         if errors is not None:
-            of_kind("errors", errors, list, "a list, or None")
+            check_instance("errors", errors, list, "a list, or None")
         if withdrawn is not None:
-            of_kind("withdrawn", withdrawn, list, "a list, or None")
+            check_instance("withdrawn", withdrawn, list, "a list, or None")
         requests = list[NumberedRequest]()
         new_errors: Errors | None = None if errors is None else []
         for number, reading in enumerate(readings):
             with collect_errors(new_errors, number):
-                of_kind("readings", reading, Mapping, "mappings by the names of tell")
+                check_instance("readings", reading, Mapping, "mappings by the names of tell")
                 arguments = {**reading}
                 key, who = (arguments.pop(name, None) for name in ("key", "who"))
                 check_key_and_name(key, who or self._who)
@@ -755,7 +727,7 @@ class Campaign:
 
     def recorded_keys(self, keys: Sequence[str]) -> set[str]:
         """Return those of some keys under which the journal has a call."""
-        keys = [*several("keys", keys, "texts")]
+        keys = [*as_list("keys", keys, "texts")]
         for key in keys:
             check_name("each of keys", key)
         parts = (keys[i : i + MOST_KEYS] for i in range(0, len(keys), MOST_KEYS))
@@ -765,7 +737,7 @@ class Campaign:
         self, X: ArrayLike | Named, context: Context = None, t: Any = None, *, played: bool = False
     ) -> Array:
         """Return points of the domain (n, d), given by name or as numbers, with their context."""
-        flag("played", played)
+        as_bool("played", played)
         times = to_numbers(self.clock, t)
         with self._shared.read() as replay:
             return verbs.resolve_points(replay.bandit, self.names, X, context, times, played=played)
@@ -793,8 +765,8 @@ def _user() -> str:
 def _check_options(trusted: object, who: object, timeout: object, snapshot_every: object) -> None:
     """Raise a `ValueError` unless a campaign can be opened with these options."""
     if trusted is not None:
-        of_kind("trusted", trusted, Mapping, 'a mapping of "module:name" to parts, or None')
+        check_instance("trusted", trusted, Mapping, 'a mapping of "module:name" to parts, or None')
     if who is not None:
         check_name("who", who)
-    not_negative("timeout", timeout)
+    nonnegative_number("timeout", timeout)
     whole_number("snapshot_every", snapshot_every)

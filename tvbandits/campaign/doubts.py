@@ -23,9 +23,9 @@ FEWEST, FEWEST_OF_PLACE = 3, 10
 # `ENOUGH` the range may be small by chance, and a value must be far from the prediction, too.
 FAR_RANGES, ENOUGH = 10.0, 8
 
-# A time is far before all others by more than so many spans of these; fewer readings than `ENOUGH` may
-# have a short span by chance.
-SPANS_BEFORE = 3.0
+# A time is far before or ahead of all others by more than so many spans of these; fewer readings than
+# `ENOUGH` may have a short span before by chance.
+SPANS_BEFORE, SPANS_AHEAD = 3.0, 100.0
 
 # So many deviations from the prediction are far.
 FAR_DEVIATIONS = 6.0
@@ -66,10 +66,6 @@ class Doubts:
         It tells what time it is.
     format_time : callable
         Returns a time as text.
-    far_ahead : float
-        A time is unusual if it is later than all others by more than this many spans of all times.
-    far_out : float
-        A value is unusual if it lies more than this many ranges outside of the range of all others.
     fewest : int
         The number of readings that a comparison needs.
     table : sequence of float
@@ -83,13 +79,10 @@ class Doubts:
         predictor: Callable[[], Bandit],
         clock: Clock | None,
         format_time: Callable[[float], str],
-        far_ahead: float = 100,
-        far_out: float = FAR_RANGES,
         fewest: int = FEWEST,
         table: Sequence[float] = (),
     ) -> None:
-        self._far_ahead, self._far_out, self._fewest = far_ahead, far_out, fewest
-        state = bandit.state
+        self._fewest, state = fewest, bandit.state
         self._bandit, self._readings = bandit, state.readings
         self._predictor = cache(predictor)
         self._own: dict[bytes, Array] = {}
@@ -100,20 +93,19 @@ class Doubts:
         # If the noise is learned, the values alone have to do.
         self._noise_variance = bandit.recipe.noise_variance or 0.0
         self._times = _range(np.concatenate([rewards.t, state.failed.t, state.pending.t]))
-        self._values = _usual_range(rewards.y, far_out, self._noise_variance**0.5)
+        self._values = _usual_range(rewards.y, FAR_RANGES, self._noise_variance**0.5)
         if self._count < fewest and len(table) >= SMALLEST_TABLE:
             self._values = np.quantile(table, (0.05, 0.95)).tolist()
             self._count = len(table)
 
-    def about_time(self, t: float, ahead_of_now: float | None = None) -> str:
+    def about_time(self, t: float, ahead_of_now: float = SPANS_AHEAD) -> str:
         """Return a sentence if a time is far ahead of the others, or of now, or far before; else ""."""
-        ahead_of_now = self._far_ahead if ahead_of_now is None else ahead_of_now
         first, last = self._times or (t, t)
         if self._told >= ENOUGH and first - t > SPANS_BEFORE * (last - first) > 0:
             return (
                 f"{self._format_time(t)} is far before {self._format_time(first)}, the first time"
             )
-        far = t - last > self._far_ahead * (last - first) > 0
+        far = t - last > SPANS_AHEAD * (last - first) > 0
         if not far and not t > self._now + ahead_of_now:
             return ""
         reference = self._format_time(last) if self._times else "now"
@@ -142,7 +134,7 @@ class Doubts:
             low, high = self._values
             # A rate from few trials is uncertain itself.
             noise = max(self._noise_variance, variance or 0.0) ** 0.5
-            margin = self._far_out * max(high - low, noise)
+            margin = FAR_RANGES * max(high - low, noise)
             # Equal readings, of one place perhaps, do not tell what is far.
             far = low < high and not low - margin <= value <= high + margin
             # Few readings may all be of places that are alike: the bandit knows how others may differ.

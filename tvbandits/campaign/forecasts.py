@@ -3,15 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.status import HALF_WIDTH, Prediction
-from tvbandits.domains.candidates import candidates_of
+from tvbandits.campaign.status import HALF_WIDTH
+from tvbandits.domains.candidates import get_candidates
 from tvbandits.domains.domain import Context
 from tvbandits.domains.parameters import Named
+
+
+class Prediction(NamedTuple):
+    """What is predicted at one place.
+
+    Attributes
+    ----------
+    site : str
+        The name of the place.
+    mean, deviation : float
+        Posterior mean and standard deviation, in the unit of the reward or outcome.
+    interval_95 : list of float
+        The ends of the interval that has the value with 95%.
+    """
+
+    site: str
+    mean: float
+    deviation: float
+    interval_95: list[float]
+
+    @property
+    def half(self) -> float:
+        """Half of the width of the interval."""
+        return HALF_WIDTH * self.deviation
 
 
 def doubts_about(campaign: Campaign, sites: Iterable[str]) -> dict[str, str]:
@@ -39,7 +64,7 @@ def forecast(
         If there are no places and the campaign does not play on sites, or `Campaign.predict` refuses.
     """
     if places is None:
-        candidates = candidates_of(campaign.domain)
+        candidates = get_candidates(campaign.domain)
         if candidates is None:
             raise ValueError(
                 f"the campaign plays on {campaign.domain!r}, not on sites: name the places"

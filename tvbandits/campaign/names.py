@@ -15,24 +15,24 @@ from typing import Any
 import numpy as np
 
 from tvbandits.campaign.store.errors import report_damage
-from tvbandits.campaign.store.journal import to_points
+from tvbandits.campaign.store.store import to_points
 from tvbandits.clock import Clock
 from tvbandits.domains.availability import (
     Availability,
     NothingAvailableError,
-    availability_of,
-    decision_domain,
+    check_availability,
+    get_decision_domain,
 )
 from tvbandits.domains.candidates import (
     Candidates,
     CandidatesInContext,
-    candidates_of,
+    get_candidates,
     replace_candidates,
 )
 from tvbandits.domains.domain import Context, Domain
-from tvbandits.domains.parameters import Category, Parameter, exactly, texts
+from tvbandits.domains.parameters import Category, Parameter, as_texts, format_exactly
 from tvbandits.domains.space import Arms, Space
-from tvbandits.text import number_text
+from tvbandits.text import first_few, format_number
 from tvbandits.validation import Array, as_points, as_rows, describe, refuse, require, whole_number
 
 # Columns of a history besides the coordinates. If a coordinate has one of these names, or that of an
@@ -89,7 +89,7 @@ class Names:
                     raise ValueError(f"it should be a list of {max(lengths, default=0)} texts")
                 return values
 
-        candidates = candidates_of(domain)
+        candidates = get_candidates(domain)
         count = 0 if candidates is None else len(candidates)
         first = count - sum(len(change["names"]) for change in changes)
         self.sites = read_list("names", 0, first)
@@ -122,26 +122,23 @@ class Names:
         """The row of each site by its name."""
         return {name: row for row, name in enumerate(self.sites)}
 
-    def row(self, name: str, examples: int = 8) -> int:
+    def row(self, name: str) -> int:
         """Return the row of a site; upper and lower case are the same unless that is ambiguous.
 
         Raises
         ------
         ValueError
-            If there is no such site; the message names up to `examples` sites that there are.
+            If there is no such site; the message names some that there are.
         """
         if name in self.index:
             return self.index[name]
         rows = [row for row, each in enumerate(self.sites) if each.casefold() == name.casefold()]
         if len(rows) == 1:
             return rows[0]
-        sites = ", ".join(self.sites[:examples]) or f"coordinates {', '.join(self.coordinates)}"
-        more = len(self.sites) - examples
+        sites = first_few(self.sites, 8) or f"coordinates {', '.join(self.coordinates)}"
         # What nobody sees, such as a space of no width, is escaped.
         text = json.dumps(name, ensure_ascii=not name.isprintable())
-        raise ValueError(
-            f"unknown site {text}; there are: {sites}{f' and {more} more' if more > 0 else ''}"
-        )
+        raise ValueError(f"unknown site {text}; there are: {sites}")
 
     def point(self, text: str) -> Array:
         """Return the point that a text stands for, shape (1, d)."""
@@ -151,7 +148,7 @@ class Names:
             values = _parse_parameters(parameters, text)
             with_context = set(domain.context) & set(values)
             return (domain if with_context else domain.action_domain).encode(values)
-        candidates = candidates_of(domain)
+        candidates = get_candidates(domain)
         numbers = _parse_numbers(text)
         if candidates is not None and (text in self.index or not numbers):
             return candidates.X[[self.row(text)]]
@@ -177,7 +174,7 @@ class Names:
 
     def points(self, X: Any) -> Any:
         """Return points for one text or several; anything else is returned as it is."""
-        places = texts(X)
+        places = as_texts(X)
         if places is None:
             return X
         return np.concatenate(
@@ -192,7 +189,7 @@ class Names:
         ValueError
             If there is no such site; it names the argument that the sites are of.
         """
-        names = texts(sites)
+        names = as_texts(sites)
         if names is None:
             return sites
         try:
@@ -211,12 +208,12 @@ class Names:
         """Return what is available as plain values: row numbers, or ranges of coordinates."""
         rows = self.rows(available)
         if any_context:
-            part = availability_of(self.domain, rows, None, any_context=True)
+            part = check_availability(self.domain, rows, None, any_context=True)
         else:
-            _, part = decision_domain(self.domain, rows, context)
+            _, part = get_decision_domain(self.domain, rows, context)
         mask = None if part is None else part.mask
         if len(without):
-            candidates = candidates_of(self.domain)
+            candidates = get_candidates(self.domain)
             require(candidates is not None, "without", "for sites or arms only", without)
             mask = np.ones(len(candidates), dtype=bool) if mask is None else mask.copy()  # type: ignore[arg-type]
             mask[as_rows(np.asarray(self.rows(without, "without")), len(mask), "without")] = False
@@ -233,33 +230,35 @@ class Names:
             return ", ".join(f"{name}={cell}" for name, cell in pairs)
         return ",".join(cells)
 
-    def name(self, x: Array, digits: int | None = None) -> str:
+    def name(self, x: Sequence[float] | Array, digits: int | None = None) -> str:
         """Return the name of a point (d,).
 
         Parameters
         ----------
         x : array of shape (d,)
+            It may be shorter: arms that were added later are more coordinates, which are 0.
         digits : int, optional
             Significant digits of the numbers of a point without a name of its own; by default as many
             as it takes to read the same point again.
         """
         domain = self.domain
+        X = np.zeros((1, domain.dimension))
+        X[0, : len(x)] = x
 
         def number(value: float) -> str:
-            return exactly(value) if digits is None else f"{value:.{digits}g}"
+            return format_exactly(value) if digits is None else f"{value:.{digits}g}"
 
         if isinstance(domain, Space):
-            (row,) = domain.decode(np.atleast_2d(x)).to_dict("records")
+            (row,) = domain.decode(X).to_dict("records")
             cells = {
                 key: number(value) if digits is not None and isinstance(value, float) else value
                 for key, value in row.items()
             }
             return ", ".join(f"{key}={value}" for key, value in cells.items())
-        candidates = candidates_of(domain)
+        candidates = get_candidates(domain)
         if candidates is not None and self.sites:
-            chosen = to_points([x], domain.dimension)[:, : candidates.dimension]
-            return self.sites[int(candidates.index(chosen)[0])]
-        values = domain.values_by_name(np.atleast_2d(x)).values()
+            return self.sites[int(candidates.index(X[:, : candidates.dimension])[0])]
+        values = domain.values_by_name(X).values()
         return ",".join(number(float(each[0])) for each in values)
 
     def history(self, columns: Mapping[str, Any], clock: Clock | None) -> dict[str, Any]:
@@ -273,7 +272,7 @@ class Names:
             if isinstance(domain, Arms):
                 new_names = {"arm": "site"}
             elif self.sites:
-                candidates = candidates_of(domain)
+                candidates = get_candidates(domain)
                 assert candidates is not None  # nothing else has sites
                 X = np.column_stack([columns[name] for name in numbered[: candidates.dimension]])
                 table["site"] = [self.sites[row] for row in candidates.index(X)]
@@ -295,7 +294,7 @@ class Names:
         ValueError
             If a site exists already, one to retire does not, or coordinates have another number.
         """
-        domain = candidates_of(self.domain)
+        domain = get_candidates(self.domain)
         if domain is None or not (isinstance(domain, Arms) or type(domain) is Candidates):
             raise ValueError(
                 f"sites can be added and retired on sites or arms, got {self.domain!r}"
@@ -379,17 +378,19 @@ class Names:
         exchanged = (away > far * np.hypot(*np.ptp(X[:, :2], axis=0))) & (other < away / 10)
         if exchanged.any():
             i = int(exchanged.argmax())
-            right = ",".join(map(exactly, table[i, ::-1] if len(columns) == 2 else swapped[i]))
+            right = ",".join(
+                map(format_exactly, table[i, ::-1] if len(columns) == 2 else swapped[i])
+            )
             raise ValueError(
-                f"{','.join(map(exactly, table[i]))} is {number_text(away[i])} km from the nearest "
-                f"site: the order is {', '.join(columns)}; {right} would be "
-                f"{number_text(other[i])} km away"
+                f"{','.join(map(format_exactly, table[i]))} is {format_number(away[i])} km from the "
+                f"nearest site: the order is {', '.join(columns)}; {right} would be "
+                f"{format_number(other[i])} km away"
             )
         return points
 
     def doubts_about(self, add: Mapping[str, Any], far: float = 3.0) -> list[str]:
         """Return a sentence for each new site farther from all others than `far` times their extent."""
-        domain, change = candidates_of(self.domain), self.change(add, ())
+        domain, change = get_candidates(self.domain), self.change(add, ())
         X = np.asarray(change["X"], dtype=np.float64)
         if domain is None or not X.size:
             return []
@@ -397,8 +398,8 @@ class Names:
         sites = domain.X[:, :width]
         extent, unit = float(np.linalg.norm(np.ptp(sites, axis=0))), " km" if self.table else ""
         return [
-            f'"{name}" is {number_text(away)}{unit} from the nearest site, and all others lie within '
-            f"{number_text(extent)}{unit} of each other"
+            f'"{name}" is {format_number(away)}{unit} from the nearest site, and all others lie within '
+            f"{format_number(extent)}{unit} of each other"
             for name, away in zip(change["names"], _distances(sites, X[:, :width]), strict=True)
             if away > far * extent > 0
         ]
@@ -408,7 +409,7 @@ def apply_change(
     domain: Candidates | CandidatesInContext, change: Mapping[str, Any]
 ) -> Candidates | CandidatesInContext:
     """Return the domain after a change of its sites; no site gets another row."""
-    candidates = candidates_of(domain)
+    candidates = get_candidates(domain)
     assert candidates is not None
     retired = sorted({*candidates.retired, *change["retire"]} - {*change["restore"]})
     if isinstance(candidates, Arms):

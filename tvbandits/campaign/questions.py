@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tvbandits.campaign.store.errors import ConflictError
-from tvbandits.campaign.store.journal import to_array
-from tvbandits.campaign.store.store import Row
+from tvbandits.campaign.store.store import Row, to_array
+from tvbandits.text import first_few
 
 # A place without the zeros at its end, and the time that the question is about.
 Question = tuple[tuple[float, ...], float]
@@ -102,10 +102,9 @@ class Questions:
             if (coordinates(x), t) in self.answers:
                 continue
             pending = [question for question, value in self.answers.items() if _is_open(value)]
-            parts = [f"{name(x)} at {format_time(t)}" for x, t in pending[-MOST_LISTED:]]
-            more = len(pending) - len(parts)
-            listed = "; ".join(parts) + (f" and {more} more" if more else "")
-            which = f"open questions: {listed}" if parts else "no question is open"
+            texts = [f"{name(x)} at {format_time(t)}" for x, t in reversed(pending)]
+            listed = first_few(texts, MOST_LISTED, "; ")
+            which = f"open questions: {listed}" if texts else "no question is open"
             raise ValueError(
                 f"nobody has asked the expert about {name(x)} at {format_time(t)}; {which}"
             )

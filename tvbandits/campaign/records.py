@@ -11,14 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.acquisition.limits import check_outcome
-from tvbandits.bandit.history import history_columns, in_time
-from tvbandits.bandit.observations import find_readings, usual_variance, validate_observations
+from tvbandits.bandit.history import make_history_columns, sort_by_time
+from tvbandits.bandit.observations import fill_variance, find_readings, validate_observations
 from tvbandits.campaign.store.errors import ConflictError
-from tvbandits.campaign.store.journal import to_array, to_points
-from tvbandits.campaign.store.store import Row
+from tvbandits.campaign.store.store import Row, to_array, to_points
 from tvbandits.campaign.withdrawals import Withdrawal, Withdrawals
 from tvbandits.counts import Counted
-from tvbandits.data import Dataset, NewObservations, Plays, at_times, row_keys
+from tvbandits.data import Dataset, NewObservations, Plays, append_times, row_keys
 from tvbandits.validation import Array, as_times, as_values
 
 if TYPE_CHECKING:
@@ -36,7 +35,9 @@ def history_with_changes(recipe: Recipe, state: State, changes: Iterable[Row]) -
     outcomes = {limit: state.outcomes[limit.name].rewards for limit in recipe.options.limits}
     plays = state.readings, state.answers, state.failed, state.pending
     parts = [
-        history_columns(domain, *plays, outcomes, recipe.options.control, recipe.options.move_cost)
+        make_history_columns(
+            domain, *plays, outcomes, recipe.options.control, recipe.options.move_cost
+        )
     ]
     empty, no_plays = Dataset.empty(d), Plays.empty(d)
     no_outcomes = dict.fromkeys(outcomes, empty)
@@ -45,7 +46,7 @@ def history_with_changes(recipe: Recipe, state: State, changes: Iterable[Row]) -
         old = Dataset(X, t, np.zeros(len(X)), np.ones(len(X)))
         is_answer = row.kind == "correct_answers"
         rewards, answers = (empty, old) if is_answer else (old, empty)
-        part = history_columns(
+        part = make_history_columns(
             domain, rewards, answers, no_plays, no_plays, no_outcomes, recipe.options.control
         )
         order, missing = np.argsort(t, kind="stable"), np.full(len(X), np.nan)
@@ -61,7 +62,7 @@ def history_with_changes(recipe: Recipe, state: State, changes: Iterable[Row]) -
                 "move_cost": missing,
             }
         )
-    return in_time({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+    return sort_by_time({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
 
 
 def observations_of(recipe: Recipe, state: State, arguments: Mapping[str, Any]) -> NewObservations:
@@ -117,7 +118,7 @@ class RecordedReadings:
         counts: dict[bytes, Any] = {}
         for row in self._rows:
             if "counts" in row.arguments:
-                plays = row_keys(at_times(self._points(row), to_array(row.body["result"])))
+                plays = row_keys(append_times(self._points(row), to_array(row.body["result"])))
                 counts |= zip(plays, row.arguments["counts"], strict=True)
         return counts
 
@@ -130,7 +131,7 @@ class RecordedReadings:
         for row in self._rows:
             arguments, t, X = row.arguments, to_array(row.body["result"]), self._points(row)
             y = to_array(arguments["y"]).reshape(-1)
-            variance = usual_variance(len(t), self._recipe.noise_variance)
+            variance = fill_variance(len(t), self._recipe.noise_variance)
             if arguments.get("noise_variance") is not None:
                 variance = np.broadcast_to(to_array(arguments["noise_variance"]), len(t))
             old = (t < until) & ~np.isnan(y)
@@ -176,7 +177,7 @@ class RecordedReadings:
         by_play = self._readings_at(state, t)
         failed = {*_play_keys(state.failed.take(_are_at(state.failed.t, t)))}
         verdicts = list[Verdict]()
-        for i, play in enumerate(row_keys(at_times(X, t))):
+        for i, play in enumerate(row_keys(append_times(X, t))):
             if np.isnan(y[i]) and (play in by_play or play in failed):
                 verdicts.append("recorded")
                 continue
@@ -218,7 +219,7 @@ class RecordedReadings:
             return
         same = not {"new", "other"} & {*verdicts}
         limits = {limit.name: limit for limit in self._recipe.options.limits}
-        plays = row_keys(at_times(new.X, new.t))
+        plays = row_keys(append_times(new.X, new.t))
         for outcome, values in arguments.get("outcomes", {}).items():
             check_outcome(outcome, limits)
             old = state.outcomes[outcome].rewards
@@ -272,8 +273,8 @@ def refuse_taken_times(
     moved = find_readings(recipe, state, X, None if t is None else to_array(t))
     times = as_times(to_array(arguments["to"]), len(X), "to")
     others = moved.before.without(moved.rows)
-    keys = {*row_keys(at_times(others.X, others.t))}
-    for x, to, key in zip(X, times, row_keys(at_times(X, times)), strict=True):
+    keys = {*row_keys(append_times(others.X, others.t))}
+    for x, to, key in zip(X, times, row_keys(append_times(X, times)), strict=True):
         if key in keys:
             raise ConflictError(
                 f"there is already a reading of {name(x)} at {format_time(float(to))}",
@@ -288,7 +289,7 @@ def _are_at(times: Array, t: Array) -> NDArray[np.bool_]:
 
 def _play_keys(plays: Dataset | Plays) -> list[bytes]:
     """Return keys of places and times."""
-    return row_keys(at_times(plays.X, plays.t))
+    return row_keys(append_times(plays.X, plays.t))
 
 
 def _is_among(readings: list[list[float]], y: float, variance: float, same_counts: bool) -> bool:

@@ -23,9 +23,9 @@ from tvbandits.acquisition.limits import LimitWarning
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.bandit.inference import Inference
-from tvbandits.bandit.observations import corrected_answers, find_readings
+from tvbandits.bandit.observations import find_readings, replace_answers
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import State, generator_of, same_value
+from tvbandits.bandit.state import State, is_same_value, restore_generator
 from tvbandits.campaign.names import NO_CHANGE, apply_change
 from tvbandits.campaign.records import times_of
 from tvbandits.campaign.status import Verification, bandit_summary
@@ -36,8 +36,17 @@ from tvbandits.campaign.store.errors import (
     ReplayError,
     report_damage,
 )
-from tvbandits.campaign.store.journal import to_array, to_json, to_points
-from tvbandits.campaign.store.store import OPERATIONS, Row, Snapshot, Store, Turn, next_row
+from tvbandits.campaign.store.store import (
+    OPERATIONS,
+    Row,
+    Snapshot,
+    Store,
+    Turn,
+    next_row,
+    to_array,
+    to_json,
+    to_points,
+)
 from tvbandits.counts import Counted
 from tvbandits.data import Dataset
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
@@ -55,7 +64,7 @@ from tvbandits.experts.protocol import (
 from tvbandits.gp.linalg import FactorisationError
 from tvbandits.gp.posterior import Posterior
 from tvbandits.io import to_bytes
-from tvbandits.validation import Array, error_line
+from tvbandits.validation import Array, describe_error
 
 # Returns the answers of an expert about points without those that are beyond belief.
 Review = Callable[[Array, Answers], Answers]
@@ -168,7 +177,7 @@ class JournaledExpert:
         except Exception as error:
             if is_mistake(error):
                 raise
-            return {**question, "failure": error_line(error), "expert_state": state_of(expert)}
+            return {**question, "failure": describe_error(error), "expert_state": state_of(expert)}
         if self.review is not None:
             answers = self.review(X, answers)
         return {
@@ -226,7 +235,7 @@ def condition_many(recipe: Recipe, state: State) -> Posterior | None:
     lacks = len(state.rewards) - _count(state.posterior)
     if not recipe.posterior.self_learning or lacks < MANY_READINGS:
         return None
-    now, rng = state.record.decision_time, generator_of(state.random)
+    now, rng = state.record.decision_time, restore_generator(state.random)
     # What cannot be conditioned is an error of the prediction; the readings are recorded.
     with suppress(FactorisationError):
         return Inference(_without_expert(recipe)).condition(state, now, rng)[0].posterior
@@ -239,9 +248,9 @@ def _count(posterior: Posterior | None) -> int:
 
 
 def _without_expert(recipe: Recipe) -> Recipe:
-    if recipe.asking is None:
+    if recipe.query_config is None:
         return recipe
-    return replace(recipe, asking=replace(recipe.asking, expert=None))
+    return replace(recipe, query_config=replace(recipe.query_config, expert=None))
 
 
 class Replay:
@@ -292,8 +301,10 @@ class Replay:
             if not (isinstance(content, dict) and content.keys() - {"posterior"} == PARTS):
                 raise ValueError("it does not hold a bandit")
             recipe: Recipe = content["recipe"]
-            if self.expert is not None and recipe.asking is not None:
-                recipe = replace(recipe, asking=replace(recipe.asking, expert=self.expert))
+            if self.expert is not None and recipe.query_config is not None:
+                recipe = replace(
+                    recipe, query_config=replace(recipe.query_config, expert=self.expert)
+                )
             self.bandit = Bandit.from_state(recipe, content["state"])
             self.posterior: Posterior | None = content.get("posterior")
 
@@ -397,7 +408,7 @@ class Replay:
         if kind == "sites":
             assert isinstance(recipe.domain, Candidates | CandidatesInContext)
             if any(arguments[name] for name in NO_CHANGE):
-                self.bandit = bandit.on(apply_change(recipe.domain, arguments))
+                self.bandit = bandit.move_to(apply_change(recipe.domain, arguments))
                 self.posterior = None  # it speaks of the sites before
             return None
         method, names = METHODS[kind]
@@ -417,9 +428,7 @@ class Replay:
             result = np.column_stack([readings.old_times, readings.before.y[readings.rows]])
         elif kind == "correct_answers":  # the old time and answer (n, 2) of each
             old = state.answers
-            _, rows = corrected_answers(
-                recipe, old, **{"t": None, "noise_variance": None, **values}
-            )
+            _, rows = replace_answers(recipe, old, **{"t": None, "noise_variance": None, **values})
             result = np.column_stack([old.t[rows], old.y[rows]])
         points = method(bandit, **values)
         return points if kind in ("ask", "questions") else result
@@ -471,7 +480,7 @@ def verify(store: Store, has_expert: bool, trusted: Mapping[str, Any]) -> Verifi
                 other = Replay(snapshot, has_expert, None, trusted)
                 # The state of the expert may differ: an expert is free to represent it differently.
                 here, there = (x.bandit.state.with_queries(expert=None) for x in (replay, other))
-                if not same_value(here, there):
+                if not is_same_value(here, there):
                     problems.append(f"the snapshot after row {row.seq} differs from the replay")
         problems += [f"rows are missing: a snapshot was made after row {seq}" for seq in snapshots]
     except ClosedCampaignError:
@@ -561,7 +570,7 @@ class Writer:
             raise
         except Exception as error:
             if announced:
-                write("failure", {"error": error_line(error)})
+                write("failure", {"error": describe_error(error)})
             self.uncertain = False
             raise
         row = self._write(kind, {**body, **outcome}, key, who)

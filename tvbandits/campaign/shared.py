@@ -21,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvbandits.bandit.extremes import OutlierWarning
-from tvbandits.bandit.observations import usual_variance, values_and_variance
+from tvbandits.bandit.observations import check_values_and_variance, fill_variance
 from tvbandits.campaign.names import Names, apply_change
 from tvbandits.campaign.records import RecordedReadings, observations_of, refuse_taken_times
-from tvbandits.campaign.status import Outline, PendingPoint, Place
+from tvbandits.campaign.status import Outline, PendingPoint
 from tvbandits.campaign.store.errors import (
     CampaignError,
     ConflictError,
@@ -32,12 +32,11 @@ from tvbandits.campaign.store.errors import (
     StorageError,
     report_damage,
 )
-from tvbandits.campaign.store.journal import to_array, to_json, to_points
-from tvbandits.campaign.store.store import Row, Store, check_name
+from tvbandits.campaign.store.store import Row, Store, check_name, to_array, to_json, to_points
 from tvbandits.campaign.verbs import Request
 from tvbandits.clock import parse_duration, restore_clock
-from tvbandits.domains.candidates import candidates_of
-from tvbandits.errors import PlayError, time_text
+from tvbandits.domains.candidates import get_candidates
+from tvbandits.errors import PlayError, format_plain_time
 from tvbandits.validation import Array, as_times
 
 if TYPE_CHECKING:
@@ -167,21 +166,18 @@ class SharedBandit:
 
         A site counts once, whatever was measured beside it.
         """
-        names, d = self.names, self.names.domain.dimension
+        names = self.names
         if not names.sites:
             return {}
-
-        def name(place: Place) -> str:
-            return names.name(to_points([[*place, *[0.0] * (d - len(place))]], d)[0])
-
         with self.outline() as outline:
             missed, came = outline.missed, outline.came
-            in_vain = {each: name(each.place) for each in missed}
+            in_vain = {each: names.name(each.place) for each in missed}
             sites = {*in_vain.values()}
             latest = dict.fromkeys(sites, -1)
             if missed and self.names.context_names:  # else a place is a site
                 for place, seq in came.items():
-                    latest[name(place)] = max(latest.get(name(place), -1), seq)
+                    site = names.name(place)
+                    latest[site] = max(latest.get(site, -1), seq)
         times: dict[str, set[float]] = {site: set() for site in sites}
         for each, site in in_vain.items():
             if each.seq > latest[site]:
@@ -194,7 +190,7 @@ class SharedBandit:
 
     def format_time(self, t: float) -> str:
         """Return a time as text: a date if there is a clock."""
-        return time_text(t) if self.clock is None else self.clock.text(t)
+        return format_plain_time(t) if self.clock is None else self.clock.text(t)
 
     def rows_of(self, *kinds: str) -> list[Row]:
         """Return the rows of some kinds."""
@@ -337,7 +333,7 @@ class SharedBandit:
         """Return which readings the journal has, also if they were corrected or withdrawn since."""
         with self.read() as replay:
             recipe, state = replay.bandit.recipe, replay.bandit.state
-            usual = usual_variance(len(X), recipe.noise_variance)
+            usual = fill_variance(len(X), recipe.noise_variance)
             noise = np.where(np.isnan(variance), usual, variance)
             pairs = None if counts is None else counts.tolist()
             verdicts = self._recorded(recipe).compare(state, X, t, y, noise, pairs)
@@ -380,7 +376,7 @@ class SharedBandit:
         """Resolve and check a request, perform it, and write it."""
         bandit, kind, payload = writer.replay.bandit, request.kind, request.payload
         resolved = request.resolve(bandit, names)
-        if kind == "answer" and bandit.recipe.asking is not None:
+        if kind == "answer" and bandit.recipe.query_config is not None:
             resolved |= self._answered_time(payload, resolved, names, key)
         resolution = {name: value for name, value in resolved.items() if value != payload.get(name)}
         arguments = {**payload, **resolution}
@@ -409,7 +405,7 @@ class SharedBandit:
         Nothing if there are none, if all are silent, or if more points are asked for than are left. A
         control stays.
         """
-        candidates = candidates_of(names.domain)
+        candidates = get_candidates(names.domain)
         silent = self.silent_sites
         if candidates is None or not silent:
             return {}
@@ -442,7 +438,7 @@ class SharedBandit:
         X, to = to_points(arguments["X"], names.domain.dimension), request.payload.get("to")
         said = request.payload.get("t") if to is None else to
         noise = arguments.get("noise_variance")
-        values, variance = values_and_variance(
+        values, variance = check_values_and_variance(
             column,
             to_array(arguments.get(column, [math.nan] * len(X))),
             len(X),
@@ -487,7 +483,7 @@ class SharedBandit:
         names, places = self.names, set[str]()
         for row in reversed(self.rows_of("reply")):
             for x, value in zip(row.body["X"], row.body.get("values", ()), strict=False):
-                name = names.name(to_points([x], names.domain.dimension)[0])
+                name = names.name(x)
                 if not math.isnan(float(value)):
                     if not doubts.about_reading(name, None, float(value)):
                         return places
@@ -503,19 +499,14 @@ class SharedBandit:
 
         An expert in a program has no open questions: there an answer may be about anything.
         """
-
-        def name(x: Sequence[float]) -> str:
-            missing = names.domain.dimension - len(x)
-            return names.name(np.pad(np.array(x, dtype=np.float64), (0, missing)))
-
         with self.outline() as outline:
             questions, t = outline.questions, resolved["t"]
             if "t" not in payload and (latest := questions.time_of(resolved["X"])) is not None:
                 t = latest
             arguments = {**payload, **resolved, "t": t}
             if not self.has_expert:
-                questions.check_asked(arguments, name, self.format_time)
-            questions.check(arguments, name, self.format_time, second=key is not None)
+                questions.check_asked(arguments, names.name, self.format_time)
+            questions.check(arguments, names.name, self.format_time, second=key is not None)
         return {"t": t}
 
     @contextmanager

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tvbandits.campaign.questions import Questions, coordinates
-from tvbandits.campaign.store.journal import to_array
-from tvbandits.campaign.store.store import OPERATIONS, Row
+from tvbandits.campaign.store.store import OPERATIONS, Row, to_array
 from tvbandits.campaign.withdrawals import Withdrawals
 from tvbandits.text import as_text
 from tvbandits.validation import Array
@@ -326,27 +325,3 @@ def with_answer(doubt: str, file: str, place: str) -> str:
         return doubt
     command = f"tvbandits campaign sites confirm {shlex.quote(file)} {shlex.quote(place)}"
     return f"{doubt} if so: {command}"
-
-
-class Prediction(NamedTuple):
-    """What is predicted at one place.
-
-    Attributes
-    ----------
-    site : str
-        The name of the place.
-    mean, deviation : float
-        Posterior mean and standard deviation, in the unit of the reward or outcome.
-    interval_95 : list of float
-        The ends of the interval that has the value with 95%.
-    """
-
-    site: str
-    mean: float
-    deviation: float
-    interval_95: list[float]
-
-    @property
-    def half(self) -> float:
-        """Half of the width of the interval."""
-        return HALF_WIDTH * self.deviation

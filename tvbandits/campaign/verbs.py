@@ -16,26 +16,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvbandits.acquisition.limits import as_outcomes
-from tvbandits.bandit.observations import zero_or_one
+from tvbandits.bandit.observations import convert_booleans
 from tvbandits.campaign.names import NO_CHANGE, Names, check_sites
-from tvbandits.campaign.store.journal import to_json
-from tvbandits.campaign.store.store import check_name
+from tvbandits.campaign.store.store import check_name, to_json
 from tvbandits.clock import Clock, to_number, to_numbers
-from tvbandits.counts import Counted, with_variance
+from tvbandits.counts import Counted, split_variance
 from tvbandits.domains.availability import Availability
-from tvbandits.domains.candidates import candidates_of
-from tvbandits.domains.domain import Context, add_context, plain_context
-from tvbandits.domains.parameters import has_names, rows_by_name, texts
+from tvbandits.domains.candidates import get_candidates
+from tvbandits.domains.domain import Context, add_context, convert_context
+from tvbandits.domains.parameters import as_texts, has_names, rows_by_name
 from tvbandits.validation import (
     Array,
+    as_bool,
     as_floats,
+    as_list,
     as_rows,
+    check_instance,
     describe,
-    flag,
-    of_kind,
     positive_number,
     require,
-    several,
     whole_number,
 )
 
@@ -82,14 +81,14 @@ def ask(
     without: Sequence[str | int],
 ) -> Request:
     """Return the request to choose points."""
-    excluded = [*several("without", without, "names of sites")]
+    excluded = [*as_list("without", without, "names of sites")]
     payload = _plain(
         t=to_number(clock, t),
         n=None if n is None else whole_number("n", n),
         near=None if near is None else positive_number("near", near),
         available=_check_available(available),
         without=excluded or None,
-        context=plain_context(context),
+        context=convert_context(context),
     )
 
     def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
@@ -115,7 +114,7 @@ def tell(
     sure: object = True,
 ) -> Request:
     """Return the request to record rewards; `counts` has the counts that rates were computed from."""
-    is_sure = flag("sure", sure)
+    is_sure = as_bool("sure", sure)
     times, values = to_numbers(clock, t), _values("y", y, noise_variance, outcomes)
     rates: dict[str, Any] = {}
     if counts is not None:
@@ -125,7 +124,9 @@ def tell(
         if counts.ndim != 2 or counts.shape[1] != 2:
             raise ValueError(f"counts must be pairs, got {describe(counts)}")
         rates = _plain(**{name: values.pop(name) for name in ("y", "noise_variance", "trials")})
-    payload = _plain(X=_places(X), t=times, counts=counts, context=plain_context(context), **values)
+    payload = _plain(
+        X=_places(X), t=times, counts=counts, context=convert_context(context), **values
+    )
     return Request("tell", payload, _resolve_points(X, context, times, **rates), is_sure)
 
 
@@ -137,7 +138,7 @@ def tell_reading(clock: Clock | None, reading: Mapping[str, Any]) -> Request:
         raise ValueError(f"unknown {describe(unknown[0])} in a reading; there are: {options}")
     if missing := [name for name in ("X", "y") if name not in reading]:
         raise ValueError(f"a reading must have {missing[0]}, got {describe(dict(reading))}")
-    return tell(clock, **{**reading, "t": to_numbers(clock, reading.get("t"), of_table=True)})
+    return tell(clock, **{**reading, "t": to_numbers(clock, reading.get("t"), from_table=True)})
 
 
 def correct(
@@ -152,7 +153,7 @@ def correct(
     sure: object = True,
 ) -> Request:
     """Return the request to replace rewards."""
-    is_sure = flag("sure", sure)
+    is_sure = as_bool("sure", sure)
     times, right_times = to_numbers(clock, t), to_numbers(clock, to, "to")
     values = _values("y", [float("nan")] if y is None else y, noise_variance, outcomes)
     if y is None:
@@ -179,18 +180,18 @@ def change_sites(
     confirm: Sequence[str | int] = (),
 ) -> Request:
     """Return the request to add sites, to retire others, and to confirm some that stand out."""
-    new = list(add) if isinstance(add, Mapping) else several("add", add, "names")
+    new = list(add) if isinstance(add, Mapping) else as_list("add", add, "names")
     for name in new:
         check_name("each of add", name)
     check_sites("names of sites to add", new)
     places = add if isinstance(add, Mapping) else dict.fromkeys(new)
     points = {k: x if x is None else as_floats(x, f"add: {k}") for k, x in places.items()}
-    retire = [*several("retire", retire, "names of sites")]
-    confirm = [*several("confirm", confirm, "names of sites")]
+    retire = [*as_list("retire", retire, "names of sites")]
+    confirm = [*as_list("confirm", confirm, "names of sites")]
     for name, sites in (("retire", retire), ("confirm", confirm)):
         for site in sites:
             needs = "a whole number or the name of a site"
-            of_kind(f"each of {name}", site, (str, int, np.integer), needs)
+            check_instance(f"each of {name}", site, (str, int, np.integer), needs)
 
     def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:
         confirmed = {"confirm": _offsets(bandit, names, confirm)} if confirm else {}
@@ -214,7 +215,7 @@ def _offsets(bandit: Bandit, names: Names, sites: Sequence[str | int]) -> dict[s
     from tvbandits.campaign.gauges import attractive_offsets
     from tvbandits.datasets.tables.rounds import Rounds
 
-    candidates = candidates_of(names.domain)
+    candidates = get_candidates(names.domain)
     require(candidates is not None, "confirm", "for sites or arms only", sites)
     rows = np.asarray([*dict.fromkeys(names.rows(sites, "confirm"))])
     rows = as_rows(rows, len(candidates), "confirm")  # type: ignore[arg-type]
@@ -244,7 +245,7 @@ def answer(
     clock: Clock | None, X: Any, values: Any, t: Any, noise_variance: Any, *, sure: object = True
 ) -> Request:
     """Return the request to record answers of an expert."""
-    is_sure = flag("sure", sure)
+    is_sure = as_bool("sure", sure)
     given = _values("values", values, noise_variance)
     payload = _plain(X=_places(X), t=to_number(clock, t), **given)
     resolve_points = _resolve_points(X)  # in the context of pending points, at any time
@@ -260,7 +261,7 @@ def correct_answers(
     clock: Clock | None, X: Any, values: Any, t: Any, noise_variance: Any, *, sure: object = True
 ) -> Request:
     """Return the request to replace answers of an expert, or to withdraw them."""
-    is_sure = flag("sure", sure)
+    is_sure = as_bool("sure", sure)
     payload = _plain(
         X=_places(X), t=to_number(clock, t), **_values("values", values, noise_variance)
     )
@@ -270,9 +271,9 @@ def correct_answers(
 
 def _question_time(bandit: Bandit, t: float | None) -> float:
     """Return the time that questions are about, as the bandit takes it."""
-    from tvbandits.bandit.querying import question_time  # not needed to read a status
+    from tvbandits.bandit.querying import find_query_time  # not needed to read a status
 
-    return question_time(bandit.recipe, bandit.state, t)
+    return find_query_time(bandit.recipe, bandit.state, t)
 
 
 def resolve_points(
@@ -313,13 +314,13 @@ def _values(
 ) -> dict[str, Any]:
     """Return values, their variance, trials and outcomes as arrays, by the name of the argument."""
     trials = values.trials if isinstance(values, Counted) else None
-    values, variance = with_variance(values, noise_variance)
+    values, variance = split_variance(values, noise_variance)
     columns = as_outcomes(outcomes).items()
     return {
         "trials": trials,
-        name: as_floats(zero_or_one(values), name),
+        name: as_floats(convert_booleans(values), name),
         "noise_variance": None if variance is None else as_floats(variance, "noise_variance"),
-        "outcomes": {each: as_floats(zero_or_one(y), each) for each, y in columns} or None,
+        "outcomes": {each: as_floats(convert_booleans(y), each) for each, y in columns} or None,
     }
 
 
@@ -334,7 +335,7 @@ def _check_available(available: Availability) -> Availability:
 
 def _places(X: Any) -> Any:
     """Return points as the caller gives them: as texts, by name or as numbers."""
-    if (places := texts(X)) is not None:
+    if (places := as_texts(X)) is not None:
         return places
     return rows_by_name(X) if has_names(X) else X
 

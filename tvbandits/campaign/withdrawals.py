@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tvbandits.campaign.questions import coordinates
-from tvbandits.campaign.store.journal import to_array
-from tvbandits.campaign.store.store import Row
+from tvbandits.campaign.store.store import Row, to_array
 
 # A place without the zeros at its end, and a time.
 Play = tuple[tuple[float, ...], float]

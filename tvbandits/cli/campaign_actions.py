@@ -23,10 +23,10 @@ from tvbandits.cli.options import Call, Change
 from tvbandits.cli.output import WORDS, escape, plural, print_result, without_formula
 from tvbandits.cli.waiting import bar_if_slow
 from tvbandits.clock import parse_time, to_number
-from tvbandits.domains.candidates import candidates_of
+from tvbandits.domains.candidates import get_candidates
 from tvbandits.domains.space import Arms
-from tvbandits.io import without_nan
-from tvbandits.text import interval_text
+from tvbandits.io import replace_nan
+from tvbandits.text import format_interval
 from tvbandits.validation import Array, file_path
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def _opened(call: Call) -> Iterator[Campaign]:
         if expert_name is None:
             yield campaign
             return
-        from tvbandits.cli.campaign_expert import check_expert, make_expert
+        from tvbandits.cli.campaign_config import check_expert, make_expert
         from tvbandits.policies.names import load
 
         check_expert(expert_name, campaign.about.get("expert", ""))
@@ -80,7 +80,7 @@ def parse_available(
     """Return the available sites; on a box or a space ranges, as in "x0=0..5; fuel=gas, oil"."""
     if texts is None:
         return None
-    if candidates_of(campaign.domain) is not None:
+    if get_candidates(campaign.domain) is not None:
         return parse_sites(campaign, texts)
     ranges: dict[str, Any] = {}
     for part in (part.strip() for text in texts for part in text.split(";")):
@@ -164,12 +164,13 @@ def print_notes(
     notes, clock = [], campaign.clock
     if usual_time is not None and clock is not None and clock.now > usual_time + 1.0:
         notes.append(
-            f"for {campaign.format_time(usual_time)}, one unit of the clock after the last reading; "
-            f"now is {campaign.format_time(clock.now).partition('.')[0]}: --at says another time"
+            f"points for {campaign.format_time(usual_time)}, one unit of the clock after the last "
+            f"reading; it is now {campaign.format_time(clock.now).partition('.')[0]}: use --at for "
+            "another time"
         )
     notes += _doubts(call, campaign, map(campaign.names.name, X))
     notes += [
-        f"{name} is left out, {text}: --available {shlex.quote(name)} asks for it"
+        f"{name} is left out, {text}: use --available {shlex.quote(name)} to choose it anyway"
         for name, text in left_out.items()
     ]
     print_messages(notes)
@@ -207,7 +208,7 @@ def drop_all(campaign: Campaign, site: str | None, key: str | None) -> None:
 def print_dropped(call: Call, campaign: Campaign) -> None:
     """Print how many points are still pending."""
     pending = campaign.status.pending
-    print_result(call.form, f"dropped; {pending} pending", {"pending": pending})
+    print_result(call.form, f"dropped; {pending} still pending", {"pending": pending})
 
 
 def print_sites(call: Call, campaign: Campaign) -> None:
@@ -218,14 +219,14 @@ def print_sites(call: Call, campaign: Campaign) -> None:
 
 def print_confirmed(call: Call, names: list[str]) -> None:
     """Print which sites are right although they stand out."""
-    text = f"confirmed: {', '.join(names)}; nobody asks again until that changes"
+    text = f"confirmed: {', '.join(names)}; the campaign asks again only if that changes"
     print_result(call.form, text, {"confirmed": names})
 
 
 def list_sites(call: Call) -> None:
     """Print the sites with their coordinates, as a table of sites, and which of them are retired."""
     with open_campaign(call) as campaign:
-        names, candidates = campaign.names, candidates_of(campaign.domain)
+        names, candidates = campaign.names, get_candidates(campaign.domain)
         if candidates is None:
             raise ValueError(f"the campaign plays on {campaign.domain!r}, not on sites")
         columns = [each for each in names.columns if each not in names.context_names]
@@ -272,7 +273,8 @@ def status(
         overdue = [each.place for each in points if each.t < (status.time or -math.inf)]
         if overdue:
             parts.append(
-                f"overdue: tell its reading, or drop it: {drop_command(call.file, overdue[0])}"
+                f"overdue: report the reading of {overdue[0]}, or drop it: "
+                f"{drop_command(call.file, overdue[0])}"
             )
         values = {
             **status.summary,
@@ -305,7 +307,7 @@ def _best(
         parts.append(f"noise variance: {_noise_text(noise)}")
     if health := [*campaign.info.health, *_doubts(call, campaign, campaign.sites)]:
         values["health"] = health
-        parts += [f"look at this: {each}" for each in health]
+        parts += [f"please check: {each}" for each in health]
     return values, parts
 
 
@@ -335,12 +337,14 @@ def forecast(
         unit = campaign.about.get("unit", "") if outcome is None else ""
         notes = _doubts(call, campaign, [row.site for row in rows])
     if t is None and call.form != "json":
-        about = f"for {campaign.format_time(time)}, one unit of time after the last reading"
-        notes.insert(0, f"{about}: --at says another time")
+        about = (
+            f"forecast for {campaign.format_time(time)}, one unit of time after the last reading"
+        )
+        notes.insert(0, f"{about}: use --at for another time")
     print_messages(notes)
     lines = []
     for row in rows:
-        value = f"{interval_text(row.mean, row.half, '+-')} {unit}".rstrip()
+        value = f"{format_interval(row.mean, row.half, '+-')} {unit}".rstrip()
         lines.append(f"{row.site}: {value} (95%)")
     values = {
         "t": time,
@@ -357,7 +361,7 @@ def history(call: Call, last: int) -> None:
         columns = {name: np.asarray(each) for name, each in campaign.history_columns.items()}
     rows = list(zip(*(column[-last:].tolist() for column in columns.values()), strict=True))
     if call.form == "json":
-        print(json.dumps([without_nan(dict(zip(columns, row, strict=True))) for row in rows]))
+        print(json.dumps([replace_nan(dict(zip(columns, row, strict=True))) for row in rows]))
         return
     total = len(next(iter(columns.values())))
     if len(rows) < total:
@@ -400,6 +404,4 @@ def report(file: str, out: str | None) -> None:
     check_file_name(path)
     with open_campaign(Call(file)) as campaign:
         generator = generator_of(campaign.id)
-        write_page(
-            campaign_page(campaign.overview), path, lambda page: has_generator(page, generator)
-        )
+        write_page(campaign_page(campaign), path, lambda page: has_generator(page, generator))

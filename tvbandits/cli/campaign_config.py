@@ -24,7 +24,6 @@ from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.store.databases import database_at
 from tvbandits.campaign.store.store import check_name
-from tvbandits.cli.campaign_expert import check_expert, make_expert
 from tvbandits.cli.output import escape
 from tvbandits.cli.waiting import bar_if_slow
 from tvbandits.clock import Clock, is_date_text
@@ -41,7 +40,6 @@ from tvbandits.datasets.tables.layout import (
     has_numbers,
     ids_of,
     options_of_sites,
-    read_sheet,
     station_columns,
     stations_of,
     stations_used,
@@ -49,28 +47,31 @@ from tvbandits.datasets.tables.layout import (
 )
 from tvbandits.datasets.tables.readings import as_times, few, finite_column
 from tvbandits.datasets.tables.rounds import find_step
+from tvbandits.datasets.tables.sheets import read_sheet
 from tvbandits.domains.box import Box
 from tvbandits.domains.candidates import Candidates, CandidatesInContext
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import Integer, Log, Periodic
 from tvbandits.domains.space import Arms, Space
+from tvbandits.experts.budgeted import Budgeted
 from tvbandits.experts.protocol import Expert
-from tvbandits.io import check_regular, naming
-from tvbandits.option_text import option_text
+from tvbandits.io import check_regular, name_file_in_errors
+from tvbandits.option_text import format_option
 from tvbandits.policies import POLICIES
-from tvbandits.policies.names import find_spec, load, means_none, parse_call
+from tvbandits.policies.names import find_spec, instance_of, load, means_none, parse_call
 from tvbandits.policies.setting import Policy
 from tvbandits.validation import (
     LARGEST_VALUE,
     as_floats,
-    choice,
+    as_list,
+    check_choice,
+    check_instance,
+    check_part,
     describe,
     finite_number,
     is_finite_number,
     is_infinite,
-    of_kind,
     positive_number,
-    several,
 )
 
 # The keys of each section of the file.
@@ -149,7 +150,7 @@ class Configuration:
         ValueError
             If something in the file, or the history, cannot be used; the message names file and part.
         """
-        with naming(self.path):
+        with name_file_in_errors(self.path):
             domain, settings = self.sections["domain"], self.sections.get("campaign", {})
             bandit = _bandit(self, history)
             safe = domain.get("safe", ())
@@ -177,7 +178,7 @@ def read_config(path: Path, expert_name: str | None = None) -> Configuration:
     ValueError
         If the file cannot be read, or something in it cannot be used; the message names file and part.
     """
-    with naming(path):
+    with name_file_in_errors(path):
         check_regular(path)
         text = path.read_text(encoding="utf-8")
         sections = tomllib.loads(text)
@@ -200,14 +201,14 @@ def _texts(section: Section) -> dict[str, str]:
     """Return title, unit and `drop_after` of [campaign]."""
     texts = {key: section[key] for key in ("title", "unit") if key in section}
     for key, value in texts.items():
-        of_kind(f"[campaign] {key}", value, str, "a text")
+        check_instance(f"[campaign] {key}", value, str, "a text")
     if "drop_after" in section:
         texts["drop_after"] = repr(positive_number("[campaign] drop_after", section["drop_after"]))
     return texts
 
 
 def _check_keys(name: str, section: Any) -> None:
-    of_kind(f"[{name}]", section, Mapping, "a section")
+    check_instance(f"[{name}]", section, Mapping, "a section")
     for key, value in section.items():
         if key not in KEYS[name]:
             where = f"[{name}] " if name else ""
@@ -248,7 +249,7 @@ def _domain(section: Section, folder: Path) -> tuple[Domain, dict[str, str]]:
 
 
 def _parameters(name: str, section: Any) -> dict[str, Any]:
-    of_kind(name, section, Mapping, "a table of names")
+    check_instance(name, section, Mapping, "a table of names")
     return {each: _parameter(each, value) for each, value in section.items()}
 
 
@@ -280,7 +281,7 @@ def _parameter(name: str, value: Any) -> Any:
 
 def _file_options(section: Any) -> FileOptions:
     """Return what [domain] read says of the table of sites."""
-    of_kind("[domain] read", section, Mapping, 'a table such as { decimal = "comma" }')
+    check_instance("[domain] read", section, Mapping, 'a table such as { decimal = "comma" }')
     keys = [each.name for each in fields(FileOptions)]
     for key in section:
         if key not in keys:
@@ -292,7 +293,7 @@ def _sites(
     path: Path, coordinates: list[str] | None, options: FileOptions
 ) -> tuple[Candidates, dict[str, str]]:
     """Return the sites of a CSV, and their names and coordinates as texts."""
-    with naming(path):
+    with name_file_in_errors(path):
         cells = read_sheet(path, options).cells
         frame = places_in_readings(cells, options_of_sites(options, cells))
         name, columns, unread = _columns_of_sites(frame, coordinates, options)
@@ -304,8 +305,8 @@ def _sites(
         )
         if names and is_date_text(names[0]):
             raise ValueError(
-                f"{names[0]!r} is no name of a site but a time: this is a table of readings, and "
-                "`campaign tell --csv` reads it; give the table of sites"
+                f"{names[0]!r} is a time, not the name of a site: this is a table of readings, which "
+                "`campaign tell --csv` reads; give the table of sites here"
             )
         if len(set(names)) < len(names):
             raise ValueError("two sites have the same name")
@@ -337,7 +338,7 @@ def _columns_of_sites(
         places: Sequence[str] = find_degrees(frame.columns) or ()
     else:
         places = tuple(
-            str(each) for each in several("coordinates", coordinates, "a list of columns")
+            str(each) for each in as_list("coordinates", coordinates, "a list of columns")
         )
     name = next((str(c) for c in frame.columns if str(c).lower() in NAMES), None)
     name = name or _column_of_names(frame, places, options)
@@ -348,14 +349,14 @@ def _columns_of_sites(
         columns = [*places]
     elif words:
         raise ValueError(
-            f"column {words[0]!r} has no numbers, and cannot be a coordinate: name those that are by "
-            "[domain] coordinates in campaign.toml, or remove it"
+            f"column {words[0]!r} has no numbers, so it cannot be a coordinate: list the coordinates "
+            "in [domain] coordinates of campaign.toml, or remove this column"
         )
     missing = [each for each in columns if each not in frame.columns]
     if missing:
         raise ValueError(f"there is no column {missing[0]!r}; there are: {[*frame.columns]}")
     if not columns:
-        raise ValueError(f"there must be columns of coordinates beside {frame.columns[0]!r}")
+        raise ValueError(f"there must be columns of coordinates besides {frame.columns[0]!r}")
     return name, columns, unread
 
 
@@ -402,7 +403,7 @@ def _bandit(config: Configuration, history: pd.DataFrame | None) -> Bandit:
     elif "expert" in config.sections:
         names = [each.name for each in POLICIES.values() if each.asks]
         raise ValueError(
-            f"{policy.name} does not use an expert; those that do are {', '.join(names)}"
+            f"{policy.name} does not use an expert; the policies that do are {', '.join(names)}"
         )
     arguments = {key: section[key] for key in ("seed", "minimize") if key in section}
     if history is not None:
@@ -430,10 +431,10 @@ def _bandit(config: Configuration, history: pd.DataFrame | None) -> Bandit:
 
 def _add_limits(bandit: Bandit, sections: Any, safe: Any, about: Mapping[str, str]) -> Bandit:
     """Return the bandit with the limits of [[limits]], which starts from safe places."""
-    safe = several("safe", safe, "a list of places")
+    safe = as_list("safe", safe, "a list of places")
     if sections is None:
         if safe:
-            raise ValueError("[domain] safe needs [[limits]]")
+            raise ValueError("[domain] safe is for campaigns with limits: add a section [[limits]]")
         return bandit
     if not isinstance(sections, list):
         raise ValueError("write each limit as a section [[limits]]")
@@ -454,7 +455,7 @@ def options_of(policy: Policy) -> dict[str, inspect.Parameter]:
 def _options(policy: Policy, spec: str, section: Section) -> dict[str, Any]:
     """Return the options in the name ("frugal-gp-ucb:queries_per_step=1") and in [policy.options]."""
     parameters, options = options_of(policy), section.get("options", {})
-    of_kind("[policy.options]", options, Mapping, "a section")
+    check_instance("[policy.options]", options, Mapping, "a section")
     values = parse_call(parameters, spec)
     for name, value in options.items():
         if name not in parameters:
@@ -494,7 +495,9 @@ def _kernel(section: Section, domain: Domain, learns: bool, length_unit: str) ->
     if scales.size == 0 or scales.ndim > 1 or not (np.isfinite(scales) & (scales > 0)).all():
         needs = "positive, one number for all coordinates or one for each"
         raise ValueError(f"[policy] length_scale must be {needs}, got {describe(scale)}")
-    name = choice("[policy] kernel", str(section.get("kernel", "rbf")).lower(), ("rbf", "matern"))
+    name = check_choice(
+        "[policy] kernel", str(section.get("kernel", "rbf")).lower(), ("rbf", "matern")
+    )
     if name == "rbf":
         if "smoothness" in section:
             raise ValueError('[policy] smoothness is for kernel = "matern"')
@@ -504,6 +507,20 @@ def _kernel(section: Section, domain: Domain, learns: bool, length_unit: str) ->
 
 
 # --- the expert -------------------------------------------------------------------------------
+
+
+def check_expert(name: str, maker: str) -> None:
+    """Raise a `ValueError` unless --expert is the maker in the configuration: the only code imported."""
+    if name != maker:
+        needs = f"must be {maker}, as in its" if maker else "is for a campaign with a maker in its"
+        raise ValueError(f"--expert {needs} configuration, got {name}")
+
+
+def make_expert(maker: Any, budget: int | None) -> Expert:
+    """Return an expert from the function that makes it, or from itself, with a budget of questions."""
+    expert: Expert = instance_of(maker)
+    check_part("[expert] what the maker returns", expert, "an object with query(X, t)", "query")
+    return expert if budget is None else Budgeted(expert, total=budget)
 
 
 def _expert(section: Section, expert_name: str | None) -> Expert | None:
@@ -525,20 +542,20 @@ def _expert(section: Section, expert_name: str | None) -> Expert | None:
 
 DRAFT = """# For `tvbandits campaign new FILE --config {path}`. All keys: docs/campaign-toml.md.
 [domain]
-sites = {sites}  # a table with a column `site`; the others are coordinates, in one unit
+sites = {sites}  # a table with a column `site`; all others are coordinates, in the same unit
 {read}
 # or arms = ["red", "green"], or box = [[0, 10], [0, 5]], or a section [domain.space]
 
 [policy]
 name = {name}
-{noise}  # standard deviation of a reading, in its unit; without this line it is learned
-{scale}length_scale = 1.0  # in the unit of the coordinates, km for degrees; one, or one for each
+{noise}  # standard deviation of a reading, in its unit; without this line the policy learns it
+{scale}length_scale = 1.0  # in the unit of the coordinates (km for degrees); one, or one for each
 
 [policy.options]
 {options}
 
 # [campaign]
-# unit = "ppb"  # the unit of a reward, for the axes
+# unit = "ppb"  # the unit of the reward, as the page shows it
 
 {clock}
 """
@@ -597,9 +614,13 @@ def write_draft(
         options="\n".join(lines.values()),
     )
     database_at(file)  # raises an error if no campaign can be there
-    for place in (Path(file), path):
-        if place.exists():
-            raise ValueError(f"{place} already exists")
+    if Path(file).exists():
+        raise ValueError(f"{file} already exists: give the new campaign another name")
+    if path.exists():
+        raise ValueError(
+            f"{path} already exists: --config {path} without --policy starts a campaign from it, and "
+            "--config OTHER.toml writes another file"
+        )
     path.write_text(text, encoding="utf-8")
     return bool(clock_lines)
 
@@ -619,7 +640,7 @@ def _sites_left_out(
         If one is in neither of the tables.
     """
     _, about = _sites(sites, None, FileOptions(**_except_without(of_sites)))
-    with naming(history):
+    with name_file_in_errors(history):
         cells = read_sheet(history, options).cells
         layout = find_columns(cells, options)
         stations = (
@@ -629,15 +650,15 @@ def _sites_left_out(
     for each in options.without:
         if each not in names and each not in others:
             raise ValueError(
-                f"{option_text('without', each)}: neither {sites} nor {history} has such a station; the "
-                f"sites are {few(names)}"
+                f"{format_option('without', each)}: neither {sites} nor {history} has this station; "
+                f"the sites are {few(names)}"
             )
     return [each for each in options.without if each in names]
 
 
 def _clock_lines(path: Path, options: FileOptions, unit: str | None, is_history: bool) -> str:
     """Return a clock for the times of a table of readings; an empty text where they are no dates."""
-    with naming(path):
+    with name_file_in_errors(path):
         cells = read_sheet(path, options).cells
         layout = find_columns(cells, options if is_history else options_of_sites(options, cells))
         if not (is_history or layout.is_long):
@@ -675,7 +696,7 @@ def create(
         with bar_if_slow("learn", is_shown=expert is None):
             bandit = configuration.bandit(past)
     if like is not None:
-        with Campaign.open(like) as other, naming(Path(like)), bar_if_slow("learn"):
+        with Campaign.open(like) as other, name_file_in_errors(Path(like)), bar_if_slow("learn"):
             bandit = bandit.learn_from(other)
     with Campaign.create(file, bandit, clock=clock, about=about, who=who) as campaign:
         places = f"; {about['places']}" if "places" in about else ""

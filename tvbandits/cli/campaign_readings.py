@@ -35,6 +35,7 @@ from tvbandits.cli.waiting import bar_if_slow
 from tvbandits.clock import Clock, parse_time, to_number
 from tvbandits.counts import Counted
 from tvbandits.domains.candidates import as_finite
+from tvbandits.text import first_few
 from tvbandits.validation import Array
 
 if TYPE_CHECKING:
@@ -125,6 +126,7 @@ def tell(
             )
     rows = _check_readings(campaign, table.readings, errors, doubtful)
     refusals, withdrawn = len(errors or ()), Withdrawn()
+    pending = campaign.status.pending
     new = _record(campaign, rows, errors, withdrawn)
     if (
         new >= MANY_READINGS
@@ -140,7 +142,9 @@ def tell(
     lines_of: dict[str, list[int]] = {}
     for line, error in by_line:
         lines_of.setdefault(error, []).append(line)
-    refusals_text = [f"{path}, {_lines_text(each)}: {error}" for error, each in lines_of.items()]
+    refusals_text = [
+        f"{path}, line {first_few([*map(str, each)])}: {error}" for error, each in lines_of.items()
+    ]
     refused = [{"line": line, "error": error} for line, error in by_line]
     values: dict[str, Any] = {"refused": refused} if refused else {}
     values |= table.notes
@@ -152,6 +156,11 @@ def tell(
     _print_recorded(
         call, campaign, total, new, values, noun="failed reading" if is_failed else "reading"
     )
+    is_unasked = new == 1 and not is_failed and campaign.status.pending == pending
+    if path is None and reading.at is None and is_unasked:
+        time = campaign.format_time(float(campaign.state.readings.t[-1]))
+        note = f"nobody was asked to read {reading.site}, so that this is its reading at {time}"
+        print(f"tvbandits: {escape(note)}: --at says another time", file=sys.stderr)
     for text in refusals_text:
         print(f"tvbandits: {escape(text)}; left out", file=sys.stderr)
     if codes:
@@ -189,16 +198,10 @@ def _codes_text(campaign: Campaign, codes: Sequence[Mapping[str, Any]], file: st
     place = f"--site {shlex.quote(first['site'])} --at {shlex.quote(at)}"
     return (
         f"--missing says that {plural(len(codes), 'recorded reading')} stand for none "
-        f"({_listed(texts)}); they stay until withdrawn, one by one: tvbandits campaign retract "
+        f"({first_few(texts, MOST_LISTED)}); they stay until you withdraw them one by one: "
+        f"tvbandits campaign retract "
         f"{shlex.quote(file)} {place}"
     )
-
-
-def _lines_text(lines: Sequence[int], most: int = 5) -> str:
-    """Return "line 2", or "line 2, 3, 5, 8, 9 and 40 more"."""
-    shown = ", ".join(map(str, lines[:most]))
-    more = f" and {len(lines) - most} more" if len(lines) > most else ""
-    return f"line {shown}{more}"
 
 
 def _text(error: ValueError) -> str:
@@ -229,7 +232,7 @@ def read_history(
     # Without a noise of the policy's, a variance is one that the table states. Outliers are judged when
     # the bandit learns its history: time by time it would take as long as all times before.
     options = replace(bandit.recipe.options, robust=False)
-    recipe = replace(bandit.recipe, asking=None, noise_variance=None, options=options)
+    recipe = replace(bandit.recipe, query_config=None, noise_variance=None, options=options)
     places = as_finite(recipe.domain, "--history")
     with (
         TemporaryDirectory() as folder,
@@ -254,8 +257,8 @@ def read_history(
         raise ValueError(f"{path} has no reading of a site")
     if np.isfinite(rewards.variance).any() or rewards.trials.any():
         raise ValueError(
-            f"{path}: readings of a history have no variances and no counts: leave out --history, and "
-            "import the table by `campaign tell --csv`"
+            f"{path}: a history cannot have variances or counts: leave out --history, and import the "
+            "table by `campaign tell --csv`"
         )
     history = pd.DataFrame(
         {"t": rewards.t, "place": places.index(rewards.X), "y": rewards.y}
@@ -266,20 +269,23 @@ def read_history(
     history = history.reindex(columns=range(len(places.X)))
     index: Any = history.index if clock is None else clock.time(history.index.to_numpy())
     named = history.set_axis([name(x) for x in places.X], axis=1).set_axis(index)
-    for note in _history_notes(named):
+    for note in _history_notes(named, tables):
         print(escape(f"note: {note}"))
     return history
 
 
-def _history_notes(history: pd.DataFrame) -> list[str]:
+def _history_notes(history: pd.DataFrame, tables: Mapping[str, Any]) -> list[str]:
     """Return what a person should know about a history, whose columns have the names of the sites."""
+    from tvbandits.datasets.tables.layout import FileOptions
     from tvbandits.datasets.tables.readings import few
     from tvbandits.datasets.tables.rounds import doubts_about
+    from tvbandits.datasets.tables.sentinels import zero_notes
     from tvbandits.datasets.tables.times import doubts_about_times
 
     empty = history.columns[history.isna().all()]
     notes = [f"no reading of {few(empty)}"] if len(empty) else []
-    return notes + doubts_about_times(history.index) + doubts_about(history.drop(columns=empty))
+    notes += doubts_about_times(history.index) + doubts_about(history.drop(columns=empty))
+    return notes + zero_notes(history, FileOptions(**tables))
 
 
 def _record(
@@ -294,7 +300,7 @@ def _record(
     """
     new, starts = 0, range(0, len(rows), CHUNK)
     # An expert is asked after each reading.
-    is_joined = campaign.recipe.asking is None
+    is_joined = campaign.recipe.query_config is None
     with ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", OutlierWarning)  # a person was asked, or has said yes
@@ -412,20 +418,14 @@ def _print_recorded(
     text, recorded = plural(new, f"new {noun}"), total - new - len(withdrawn)
     text += f", {recorded} already recorded" if recorded else ""
     if withdrawn:
-        readings = _listed([each["reading"] for each in withdrawn])
+        readings = first_few([each["reading"] for each in withdrawn], MOST_LISTED)
         text += (
-            f", {len(withdrawn)} not brought back ({readings}; "
-            "to bring one back, tell it under a --key of its own)"
+            f", {len(withdrawn)} left out as withdrawn before ({readings}; "
+            "to record one again, give it its own --key)"
         )
     text += f"; {plural(status.readings, 'reading')} in all, {status.pending} pending"
     values = {"received": total, "new": new, "readings": status.readings, **(others or {})}
     print_result(call.form, text + _notes_text(values), values)
-
-
-def _listed(texts: Sequence[str]) -> str:
-    """Return the first few of some texts, and how many more there are."""
-    more = [f"and {len(texts) - MOST_LISTED} more"] if len(texts) > MOST_LISTED else []
-    return ", ".join([*texts[:MOST_LISTED], *more])
 
 
 def _notes_text(notes: Mapping[str, Any]) -> str:
@@ -455,7 +455,7 @@ def print_change(
         text += f" and is {value:g} now"
         values["is"] = value
     if t is not None:
-        text += f", its time now {campaign.format_time(t)}"
+        text += f", moved to {campaign.format_time(t)}"
         values["to"] = t
     print_result(call.form, f"{text}; {plural(count, noun)} in all", values)
 
@@ -468,7 +468,7 @@ def _check_readings(
     If nobody can be asked whether an unusual row of a table is right, it is an error. What the journal
     has was believed before.
     """
-    rows = list[tuple[int, dict[str, Any]]]()
+    rows = list[tuple[Reading, dict[str, Any]]]()
     new = list[tuple[Reading, float | None, Array, str]]()
     checks = _RowChecks(campaign, is_table=errors is not None)
     for reading in readings:
@@ -481,26 +481,30 @@ def _check_readings(
                     arguments["X"] = X
                     checks.once(reading.line, X, name, t)
                 new.append((reading, t, X, name))
-            rows.append((reading.line, arguments))
+            rows.append((reading, arguments))
     if doubtful == "accept":
-        return rows
+        return [(reading.line, arguments) for reading, arguments in rows]
     values = [] if errors is None else [each.value for each in readings if each.value is not None]
     usual = campaign.doubts([value for value in values if math.isfinite(value)])
     can_ask = errors is None or (doubtful == "ask" and sys.stdin.isatty())
     doubts: list[Doubt] = []
-    refused = set[int]()
+    refused = set[tuple[int, str | None]]()  # a line may have a reading of each site
     for reading, t, X, name in _not_recorded(campaign, new):
         unusual = usual.about_reading(name, t, reading.value, reading.variance, X)
         if not unusual:
             continue
         doubts += unusual
         if not can_ask:
-            refused.add(reading.line)
+            refused.add((reading.line, reading.site))
             with collect_errors(errors, reading.line):
                 raise ValueError(f"{'; '.join(map(str, unusual))}: add --yes if it is right")
     if can_ask:
         confirm(doubts, yes=False)
-    return [row for row in rows if row[0] not in refused]
+    return [
+        (reading.line, arguments)
+        for reading, arguments in rows
+        if (reading.line, reading.site) not in refused
+    ]
 
 
 def _not_recorded(
@@ -539,13 +543,13 @@ class _RowChecks:
         self._resolve = cache(self._resolve_place)
         name = "time" if is_table else "--at"
         clock = campaign.clock
-        self._time = cache(lambda at: to_number(clock, parse_time(at), name, of_table=is_table))
+        self._time = cache(lambda at: to_number(clock, parse_time(at), name, from_table=is_table))
 
     def arguments(self, reading: Reading) -> tuple[float | None, dict[str, Any]]:
         """Return the time of a reading, and its arguments for `Campaign.record`, of which X may lack."""
         t, key = self._time(reading.at), reading.key
         if self._is_table and t is None and key is None:
-            raise ValueError("a row needs a time or a key, by which a repeated row counts once")
+            raise ValueError("a row needs a time or a key, so that it counts once if repeated")
         arguments: dict[str, Any] = {
             "y": reading.y,
             "t": t,
@@ -585,6 +589,6 @@ class _RowChecks:
         if (first := self._first_lines.setdefault(play, line)) != line:
             raise ValueError(
                 f"line {first} already has a reading of {name} at "
-                f"{self._campaign.format_time(play[1])}: remove one, or give each a key in a column "
-                "key if both should count"
+                f"{self._campaign.format_time(play[1])}: remove one of them, or, if both should count, "
+                'add a column "key" with a different key for each'
             )

@@ -17,8 +17,8 @@ from tvbandits.campaign.shared import Errors, collect_errors
 from tvbandits.cli.output import plural
 from tvbandits.counts import Counted, count, rate
 from tvbandits.domains.space import Arms
-from tvbandits.io import naming
-from tvbandits.option_text import option_text
+from tvbandits.io import name_file_in_errors
+from tvbandits.option_text import format_option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,22 +119,23 @@ def read_table(
     successes and trials, or events and exposure, instead of a reward. Any other table of readings is
     one that `data info` understands. The error of a row goes to `errors` with its line.
     """
-    from tvbandits.datasets.tables.layout import FileOptions, find_columns, read_sheet
+    from tvbandits.datasets.tables.layout import FileOptions, find_columns
+    from tvbandits.datasets.tables.sheets import read_sheet
 
     options = FileOptions(**tables)
-    with naming(path):
+    with name_file_in_errors(path):
         sheet = read_sheet(path, options, may_be_empty=True)
         cells = sheet.cells.astype(str)
         layout, header = find_columns(cells, options), _plain_header(cells, options)
         if is_alone and options.degrees not in (None, "none") and len(layout.places) != 2:
             raise ValueError(
-                f"{option_text('degrees', options.degrees)} must name two columns of a long table, "
+                f"{format_option('degrees', options.degrees)} must name two columns of a long table, "
                 f"LAT+LON; there are: {', '.join(map(str, cells.columns))}"
             )
         has_place = "site" in header or {each.lower() for each in names.columns} <= {*header}
         is_own = has_place and bool({"reward", *sum(COUNTS, ())} & {*header})
         if cells.empty and not is_own:
-            raise ValueError("the table has a header and no rows")
+            raise ValueError("the table has column names but no rows")
         has_counts = has_place and any({*pair} <= {*header} for pair in COUNTS)
         has_choice = bool(layout.parameter or options.value or (options.station and not has_counts))
         has_sites = layout.is_long or bool({*cells.columns} & {*names.sites})
@@ -266,7 +267,7 @@ def _columns_of_sites(
         return cells, []
     used = {*layout.time, *names.sites, *options.without}
     others = [each for each in cells.columns if each not in used and as_id(each) not in used]
-    text = [f"columns that are no site ({few(others)})"] if others else []
+    text = [f"columns that are not sites ({few(others)})"] if others else []
     return cells.drop(columns=others), text
 
 
@@ -283,11 +284,11 @@ def _rows_of_sites(rows: pd.DataFrame, names: Names) -> tuple[pd.DataFrame, list
     omissions, is_site = list[str](), rows["station"].isin(names.sites)
     if not is_site.any():
         raise ValueError(
-            f"no station is a site: the table has {few(rows['station'])}, the campaign "
-            f"{few(names.sites)}; --station names another column"
+            f"no station of the table is a site: the table has {few(rows['station'])}, the campaign "
+            f"{few(names.sites)}; use --station for another column"
         )
     if not is_site.all():
-        omissions.append(f"stations that are no site ({few(rows['station'][~is_site])})")
+        omissions.append(f"stations that are not sites ({few(rows['station'][~is_site])})")
     gap = rows["value"].isna() & is_site
     if gap.any():
         omissions.append(plural(int(gap.sum()), "gap"))
@@ -316,7 +317,9 @@ def _check_header(
         coordinates = "" if arms else f", {', '.join(names.columns)}"
         raise ValueError(
             f"there must be columns site (or what --station names{coordinates}), and reward (or "
-            f"successes and trials, or events and exposure); there are: {', '.join(header)}"
+            f"successes and trials, or events and exposure); there are: {', '.join(header)}. Of another "
+            "table, name the columns by --time, --station and --value; `tvbandits data info` shows how "
+            "it is read"
         )
     expected = {"site", "time", "reward", "variance", "key", "who", *counts}
     expected |= {name.lower() for name in (*names.columns, *names.context_names)}

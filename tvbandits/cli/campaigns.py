@@ -44,35 +44,41 @@ else:
     service, tokens = Later("campaign.service.app"), Later("campaign.service.tokens")
     mcp = Later("integrations.mcp")
 
-app = typer.Typer(no_args_is_help=True, help="Run a bandit for weeks: a campaign in a file.")
+app = typer.Typer(no_args_is_help=True, help="Run a bandit for weeks: a campaign in a database.")
 
 At = Annotated[
-    Text, Option("--at", metavar="TIME", help="A number, or a date if the campaign has a clock.")
+    Text,
+    Option(
+        "--at", metavar="TIME", help="The time: a number, or a date if the campaign has a clock."
+    ),
 ]
 
 Outcome = Annotated[
-    Texts, Option(metavar="NAME=VALUE", help="A reading of an outcome under a limit; repeat it.")
+    Texts,
+    Option(
+        metavar="NAME=VALUE", help="The reading of an outcome under a limit. Repeat it for more."
+    ),
 ]
 
-NAMES = "Repeat it, or write A,B; with a comma in a name write A; B."
+NAMES = 'Repeat it, or write A,B; if a name contains a comma, write "A; B".'
 
 Availability = Annotated[
     Texts,
     Option(
         metavar="SITE,...",
-        help=f"Only these sites are available. {NAMES} On a box or a space: ranges, as x0=0..5.",
+        help=f"The only sites available now. {NAMES} On a box or a space: a range, such as x0=0..5.",
     ),
 ]
 
 Without = Annotated[
-    Texts, Option(metavar="SITE,...", help=f"All sites are available except these. {NAMES}")
+    Texts, Option(metavar="SITE,...", help=f"Sites that are not available now. {NAMES}")
 ]
 
 Context = Annotated[
     Texts,
     Option(
         metavar="NAME=VALUE,...",
-        help="The context, which you measure and do not choose: outside=3.2; repeat it for more.",
+        help="The context, which you measure and do not choose: outside=3.2. Repeat it for more.",
     ),
 ]
 
@@ -80,7 +86,7 @@ Site = Annotated[Text, Option("--site", metavar="SITE", help="A site, or coordin
 
 ReadingSite = Annotated[
     str,
-    Option("--site", metavar="SITE", help="The site of the reading; without --at the latest one."),
+    Option("--site", metavar="SITE", help="The site; without --at, its latest reading is meant."),
 ]
 
 Yes = Annotated[bool, Option("--yes", help="Accept unusual values without asking.")]
@@ -93,7 +99,7 @@ def new_command(
     config: Annotated[
         Path | None,
         Option(
-            help="The TOML file of the campaign; with --policy the file to write, campaign.toml."
+            help="The TOML file to read; with --policy, the file to write, by default campaign.toml."
         ),
     ] = None,
     policy: Annotated[
@@ -105,17 +111,20 @@ def new_command(
     ] = None,
     clock: Annotated[
         Text,
-        Option(metavar="UNIT", help="With --policy: the unit of time for dates, 1h, 15min or 1D."),
+        Option(metavar="UNIT", help="With --policy: the unit of time, such as 1h, 15min or 1D."),
     ] = None,
     like: Annotated[
         Text,
-        Option(metavar="CAMPAIGN", help="Start with what this campaign has learned, not its data."),
+        Option(
+            metavar="CAMPAIGN",
+            help="Start from what this campaign has learned, but without its readings.",
+        ),
     ] = None,
     history: Annotated[
         Path | None,
         Option(
-            help="A table of readings before the first decision, from which the policy learns how the "
-            "sites vary together; read as by `tell --csv`."
+            help="A table of earlier readings, from which the policy learns how the sites vary "
+            "together; the command reads it like `tell --csv`."
         ),
     ] = None,
     yes: Yes = False,
@@ -141,7 +150,10 @@ def new_command(
         )
     elif tables.given and history is None:
         option = next(iter(tables.given))
-        raise ValueError(f"--{option} is for --sites: write it into {config}, [domain] read")
+        raise ValueError(
+            f"--{option} is for the tables of --sites and --history: write it into [domain] read of "
+            f"{config}"
+        )
     read_history = (
         None
         if history is None
@@ -166,7 +178,7 @@ def new_command(
     if draft is not None:
         print(f"wrote {draft}")
     if not has_clock:
-        print("no clock: times are numbers; --clock 1h lets them be dates")
+        print("no clock: times are numbers; with --clock 1h they may be dates")
 
 
 @command(app, "ask")
@@ -180,9 +192,9 @@ def ask_command(
     context: Context = None,
     yes: Yes = False,
 ) -> None:
-    """Print where to go next; the same --key prints the same points.
+    """Print the next points to play; a repeated --key prints the same points.
 
-    Without --at it is for one unit of time after the last reading, whatever the time is now.
+    Without --at they are for one unit of time after the latest reading, not for the present time.
     """
     with actions.open_campaign(call) as campaign:
         t = actions.parse_at(campaign, at)
@@ -216,8 +228,8 @@ def tell_command(
         Path | None,
         Option(
             "--csv",
-            help="A table of readings: columns site, time and reward, or counts in its place (successes "
-            "and trials, or events and exposure); `tvbandits data info` shows how others are read.",
+            help="A table with columns site, time and reward, or counts instead of reward (successes "
+            "and trials, or events and exposure). `tvbandits data info` shows how it reads others.",
         ),
     ] = None,
     yes: Yes = False,
@@ -225,13 +237,13 @@ def tell_command(
         bool,
         Option(
             "--skip-doubtful",
-            help="With --csv: leave out unusual rows unasked, list them, and exit with status 2.",
+            help="With --csv: leave out unusual rows without asking, list them, and exit with status 2.",
         ),
     ] = False,
 ) -> None:
-    """Record a reading, or those of a table; a repeated reading counts once.
+    """Record a reading or a table of readings; a repeated reading counts once.
 
-    A second reading of the same place and time needs a --key of its own.
+    To record a second reading of the same place and time, give it its own --key.
     """
     reading = reading_tables.Reading(
         site=site,
@@ -244,12 +256,16 @@ def tell_command(
         counts=(*counts.given.values(),),
     )
     if csv is not None and reading != reading_tables.Reading():
-        raise ValueError("--csv cannot be combined with options of one reading: use columns")
+        raise ValueError(
+            "--csv cannot be combined with options of a single reading: use columns of the table"
+        )
     if csv is None and (site is None or (reward is None) is not bool(reading.counts)):
         raise ValueError("tell needs --site and either --reward or counts, or --csv")
     if csv is None and reading.counts:
         if variance is not None:
-            raise ValueError(f"counts have a variance of their own, got --variance {variance:g}")
+            raise ValueError(
+                f"counts determine their variance: leave out --variance, got {variance:g}"
+            )
         compute = reading_tables.COUNTS[(*counts.given,)]
         (reading,) = reading_tables.with_rates([reading], compute)
     if skip_doubtful and (yes or csv is None):
@@ -273,7 +289,7 @@ def tell_command(
 def questions_command(call: Change, at: At = None, available: Availability = None) -> None:
     """Print the questions for an expert who answers later.
 
-    Without --at they are about the time of the pending points, or else of the latest reading.
+    Without --at the questions are for the time of the pending points, or else of the latest reading.
     """
     with actions.open_campaign(call) as campaign:
         t = actions.parse_at(campaign, at)
@@ -281,7 +297,7 @@ def questions_command(call: Change, at: At = None, available: Availability = Non
         time = campaign.time_of_questions(X) if t is None and len(X) else t
         actions.print_points(call, campaign, "questions", X, time)
         if t is None and time is not None:
-            about = f"about {campaign.format_time(time)}: --at asks about another time"
+            about = f"questions for {campaign.format_time(time)}: use --at for another time"
             actions.print_messages([about])
 
 
@@ -289,14 +305,14 @@ def questions_command(call: Change, at: At = None, available: Availability = Non
 def answer_command(
     call: Change,
     site: Annotated[str, Option("--site", metavar="SITE", help="The site of the question.")],
-    value: Annotated[float, Option(help="The answer; nan for none.")],
+    value: Annotated[float, Option(help="The answer; nan if there is none.")],
     at: At = None,
     variance: Annotated[float | None, Option(help="The noise variance of the answer.")] = None,
     yes: Yes = False,
 ) -> None:
     """Record an answer to a question; a repeated answer counts once.
 
-    Without --at it is for the latest open question about the site. A wrong one: `correct --answer`.
+    Without --at it answers the latest open question about the site. `correct --answer` changes it.
     """
     with actions.open_campaign(call) as campaign:
         t = actions.parse_at(campaign, at)
@@ -309,20 +325,20 @@ def correct_command(
     counts: CountOptions,
     site: ReadingSite,
     at: At = None,
-    reward: Annotated[float | None, Option(help="The right reading; nan if it failed.")] = None,
-    to: Annotated[Text, Option(metavar="TIME", help="The right time.")] = None,
-    variance: Annotated[float | None, Option(help="The right noise variance.")] = None,
+    reward: Annotated[float | None, Option(help="The correct reading; nan if it failed.")] = None,
+    to: Annotated[Text, Option(metavar="TIME", help="The correct time.")] = None,
+    variance: Annotated[float | None, Option(help="The correct noise variance.")] = None,
     outcome: Outcome = None,
     answer: Annotated[
-        float | None, Option(help="The right answer of the expert, instead of a reading.")
+        float | None, Option(help="Correct the expert's answer to this, instead of a reading.")
     ] = None,
     yes: Yes = False,
 ) -> None:
-    """Replace the value or the time of a reading, or an answer; the journal keeps both."""
+    """Correct the value or the time of a reading, or an answer; the journal keeps both versions."""
     outcomes, given = readings.parse_outcomes(outcome), counts.given
     counted = reading_tables.COUNTS[(*given,)](**given) if given else None
     if counted is not None and (reward is not None or variance is not None):
-        raise ValueError(f"--{next(iter(given))} stands in place of --reward and --variance")
+        raise ValueError(f"--{next(iter(given))} replaces --reward and --variance: leave these out")
     is_changed = bool(outcomes or counted is not None or reward is not None or to is not None)
     if answer is not None and is_changed:
         raise ValueError(
@@ -355,10 +371,10 @@ def retract_command(
     site: ReadingSite,
     at: At = None,
     answer: Annotated[
-        bool, Option("--answer", help="An answer of the expert, instead of a reading.")
+        bool, Option("--answer", help="Withdraw an answer of the expert instead of a reading.")
     ] = False,
 ) -> None:
-    """Withdraw a reading, or an answer; the journal keeps it."""
+    """Withdraw a reading or an answer; the journal keeps it."""
     with actions.open_campaign(call) as campaign:
         if answer:
             campaign.correct_answers(
@@ -375,10 +391,11 @@ def drop_command(
     call: Change,
     site: Annotated[Text, Option(metavar="SITE", help="The pending site.")] = None,
     every: Annotated[
-        bool, Option("--all", help="All pending points of the site; without --site all there are.")
+        bool,
+        Option("--all", help="Drop all pending points, of the site or, without --site, of all."),
     ] = False,
 ) -> None:
-    """Drop a pending point that nobody will go to, of several of a site the oldest."""
+    """Drop a pending point that nobody will play; if a site has several, the oldest."""
     if site is None and not every:
         raise ValueError("drop needs --site, or --all for all pending points")
     with actions.open_campaign(call) as campaign:
@@ -399,15 +416,15 @@ def sites_command(
         Texts,
         Argument(
             metavar="NAME[=X,Y]...",
-            help="Sites; new ones with coordinates, in the order of the table of sites.",
+            help="Names of sites; give new sites coordinates, in the order of the table of sites.",
         ),
     ] = None,
     yes: Yes = False,
 ) -> None:
-    """List the sites or arms, add or retire some, or confirm those that stand out and are right.
+    """List, add or retire sites or arms, or confirm that sites which stand out are right.
 
-    Readings of retired ones are still accepted. Nobody asks about a confirmed one until it is off by
-    another amount.
+    You may still report readings of a retired site. The campaign asks about a confirmed site again if
+    its readings are off by another amount.
     """
     if (action == "list") != (not names):
         raise ValueError(f"sites {action} takes {'no names' if names else 'names of sites'}")
@@ -456,18 +473,20 @@ def forecast_command(
     site: Site = None,
     outcome: Annotated[Text, Option(help="Predict this outcome under a limit.")] = None,
     context: Context = None,
-    relative: Annotated[bool, Option("--relative", help="Relative to the control.")] = False,
+    relative: Annotated[
+        bool, Option("--relative", help="Predict the difference to the control.")
+    ] = False,
 ) -> None:
-    """Predict the reward at one site or at all, the best first.
+    """Predict the reward at one site or at all sites, the best first.
 
-    +- is half of a 95% interval of the level there, without the noise of a single reading.
+    The number after +- is half of a 95% interval of the level, without the noise of a single reading.
     """
     actions.forecast(call, at, site, outcome, context, relative=relative)
 
 
 @command(app, "backup")
 def backup_command(
-    file: File, out: Annotated[Path, Argument(metavar="OUT", help="A new file.")]
+    file: File, out: Annotated[Path, Argument(metavar="OUT", help="The new file to write.")]
 ) -> None:
     """Copy a campaign while others use it."""
     with actions.open_campaign(Call(file)) as campaign:
@@ -477,7 +496,7 @@ def backup_command(
 
 @command(app, "verify")
 def verify_command(call: Call) -> None:
-    """Replay the journal and compare; exit status 2 if something differs."""
+    """Replay the journal and compare the results; exit with status 2 if any differs."""
     if not actions.verify(call):
         raise typer.Exit(2)
 
@@ -485,7 +504,7 @@ def verify_command(call: Call) -> None:
 @command(app, "report")
 def report_command(
     file: File,
-    out: Annotated[Text, Option(metavar="PAGE", help="The page; FILE.html by default.")] = None,
+    out: Annotated[Text, Option(metavar="PAGE", help="The page: by default FILE.html.")] = None,
 ) -> None:
     """Write the campaign as one page of HTML, which needs no network."""
     actions.report(file, out)
@@ -495,7 +514,9 @@ def report_command(
 def token_command(
     file: File,
     name: Annotated[str, Argument(help="The holder's name, as the journal shows it.")],
-    role: Annotated[Texts, Option("--role", help="read, tell or ask; read by default.")] = None,
+    role: Annotated[
+        Texts, Option("--role", help="read, tell or ask. Repeat it for more; read by default.")
+    ] = None,
     revoke: Annotated[bool, Option("--revoke", help="Revoke the token.")] = False,
 ) -> None:
     """Create a token for the service and print it once, or revoke one."""
@@ -507,7 +528,7 @@ def token_command(
         else:
             print(table.new(name, roles))
             terminal.say(
-                f"for {name}, to {', '.join(roles)}; store it now: nobody can print it again"
+                f"the token of {name}, to {', '.join(roles)}: store it now, it is not printed again"
             )
 
 
@@ -515,8 +536,10 @@ def token_command(
 def serve_command(
     file: File,
     host: Annotated[str, Option(help="The address of this machine to listen on.")] = "127.0.0.1",
-    port: Annotated[int, Option(min=1, max=65535)] = 8000,
-    name: Annotated[Texts, Option("--name", help="A host name of the proxy in front.")] = None,
+    port: Annotated[int, Option(min=1, max=65535, help="The port to listen on.")] = 8000,
+    name: Annotated[
+        Texts, Option("--name", help="A host name of the proxy in front. Repeat it for more.")
+    ] = None,
     expert: ExpertName = None,
 ) -> None:
     """Serve the campaign over HTTP, with its page at /, until stopped."""

@@ -35,14 +35,14 @@ from tvbandits.comparison.arguments import (
     problem_label,
 )
 from tvbandits.comparison.board import SUITES, Board, provenance, write_board
-from tvbandits.comparison.compare import Cluster, Comparison, iterate, simulator
+from tvbandits.comparison.compare import Comparison, iterate, play_on_cluster, simulator
 from tvbandits.comparison.files import RunStore
 from tvbandits.comparison.frontier import frontier_policies, frontier_table
-from tvbandits.comparison.page import comparison_report
+from tvbandits.comparison.report import comparison_report
 from tvbandits.comparison.summary import Key, Run, problem_references, summarise
 from tvbandits.datasets.tables.references import References
 from tvbandits.domains.problem import Problem
-from tvbandits.io import without_nan
+from tvbandits.io import replace_nan
 from tvbandits.policies import FIRST_COMPARISON
 from tvbandits.queries.plans import PLANS
 from tvbandits.validation import file_path
@@ -73,7 +73,9 @@ class Result:
         """Write rows, summary and picture, if there is a folder; exit if the user has stopped it."""
         if self.folder is not None:
             files.write(self.folder, self.rows, self.references, self.units, self.arguments)
-            files.draw(self.folder, plots.regret_figure(self.rows, self.references, self.units))
+            files.write_picture(
+                self.folder, plots.regret_figure(self.rows, self.references, self.units)
+            )
             names = ", ".join((files.ROWS, files.SUMMARY, files.PICTURE, files.RUN, *more))
             say(f"wrote {names} in {self.folder}")
         if self.exit_status:
@@ -86,7 +88,7 @@ def compare(
     """Run policies on problems, print a summary, and write files into the folder `out`."""
     result = _run("compare", options, tables, policies or list(FIRST_COMPARISON), out)
     if form == "json":
-        summary = without_nan(summarise(result.shown).to_dict(orient="records"))
+        summary = replace_nan(summarise(result.shown).to_dict(orient="records"))
         references = {name: result.references[name]._asdict() for name in result.problems}
         print(json.dumps({"summary": summary, "references": references}, allow_nan=False))
     else:
@@ -117,7 +119,7 @@ def plot(text: str) -> None:
     """Draw the picture of a comparison again."""
     path = _folder("FOLDER", text)
     rows, references, units, _ = files.read(path)
-    files.draw(files.writable_folder(path), plots.regret_figure(rows, references, units))
+    files.write_picture(files.writable_folder(path), plots.regret_figure(rows, references, units))
     say(f"wrote {files.PICTURE} in {path}")
 
 
@@ -158,7 +160,7 @@ def board(options: BoardOptions) -> None:
         raise StoppedError(exit_status)
     rows = pd.concat([runs[key] for plan in plans for key in plan.runs], ignore_index=True)
     origin = provenance(name, shlex.join(["tvbandits", *sys.argv[1:]]))
-    names = write_board(Board.of(rows, problems), origin, out)
+    names = write_board(Board.of(rows), origin, out)
     print((out / "board.md").read_text())
     say(f"wrote {', '.join(names)} in {out}; every run in {out / files.RUNS}")
 
@@ -258,12 +260,12 @@ def _collect_runs(
     earlier = {key: rows for key, rows in stored.items() if key in keys}
     others = len(stored) - len(earlier)
     if stored:
-        more = f"; {others} more in the folder stay" if others else ""
+        more = f"; the folder keeps {others} more" if others else ""
         say(f"{len(earlier)} of {len(keys)} runs exist already{more}")
     runs: Iterator[Run] = (run for plan in plans for run in iterate(plan, earlier))
     if cluster is not None:
         missing = earlier.keys() != keys
-        runs = Cluster(cluster, say)(plans, earlier) if missing else iter(())
+        runs = play_on_cluster(cluster, plans, earlier, say) if missing else iter(())
     rows, exit_status = _play(runs if store is None else store.save_each(runs), len(keys), earlier)
     if store is not None:  # another process may have played more in the same folder
         rows = store.load() | rows
@@ -305,7 +307,7 @@ def _play(
             exit_status = TERMINATED if terminated else INTERRUPTED
             bars.stop()
             word = "terminated" if terminated else "interrupted"
-            say(f"{word}: {len(rows)} of {total} runs are complete and kept")
+            say(f"{word}: {len(rows)} of {total} runs are complete and saved")
             with contextlib.suppress(Exception):
                 runs.close()  # type: ignore[attr-defined]
     return rows, exit_status

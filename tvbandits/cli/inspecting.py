@@ -1,4 +1,4 @@
-"""The command `data info`: what is in a file of readings, and which option changes how it is read."""
+"""The commands that show what there is: policies, problems, what a file holds, and data to download."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from rich.progress import DownloadColumn, TaskID, TransferSpeedColumn
 
 from tvbandits.cli.options import TableOptions
 from tvbandits.cli.output import Format, plural, print_result
+from tvbandits.cli.terminal import progress_bars
 from tvbandits.clock import is_date_text
+from tvbandits.comparison.arguments import PROBLEMS, settable_parameters
+from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.datasets.sensor_field import (
     degrees_doubt,
     find_degrees,
@@ -22,16 +26,13 @@ from tvbandits.datasets.sensor_field import (
 )
 from tvbandits.datasets.tables.headings import similar_names
 from tvbandits.datasets.tables.layout import (
-    SEPARATORS,
     FileOptions,
     Layout,
-    Sheet,
     check_units,
     find_columns,
     has_numbers,
     is_gap,
     options_of_sites,
-    read_sheet,
     select_parameter,
     stations_of,
     tidy,
@@ -39,10 +40,75 @@ from tvbandits.datasets.tables.layout import (
 )
 from tvbandits.datasets.tables.readings import as_times, averages_text, few, flags_text
 from tvbandits.datasets.tables.rounds import doubts_about, find_step
-from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text, spike_notes
+from tvbandits.datasets.tables.sentinels import (
+    find_sentinels,
+    sentinel_text,
+    spike_notes,
+    zero_notes,
+)
+from tvbandits.datasets.tables.sheets import SEPARATORS, Sheet, read_sheet
 from tvbandits.datasets.tables.times import doubts_about_times, with_long_years
-from tvbandits.io import naming
-from tvbandits.option_text import option_text
+from tvbandits.io import name_file_in_errors
+from tvbandits.option_text import format_option
+from tvbandits.policies import POLICIES
+from tvbandits.policies.names import parameter_text, parameters_of
+from tvbandits.policies.setting import text_options
+
+# --- policies, problems and downloads ------------------------------------------------------------
+
+
+def list_policies() -> None:
+    """Print the name, the title and the parameters of each policy, and the options of most policies."""
+    entries = []
+    for each in POLICIES.values():
+        options = ", options" if len(each.parameters) > len(each.own_parameters) else ""
+        entries.append((each.name, each.title, parameter_text(each.own_parameters) + options))
+    _print_list(entries)
+    print(f"\noptions: {parameter_text(text_options())}")
+
+
+def list_problems() -> None:
+    """Print the name, the summary and the parameters of each problem."""
+    entries: list[tuple[str, str, str]] = []
+    for name, each in PROBLEMS.items():
+        files = 1 if each.files is None or name == "table" else each.files
+        entries.append(
+            (
+                name,
+                each.summary,
+                parameter_text(settable_parameters(parameters_of(each.make, skip=files))),
+            )
+        )
+    _print_list(entries)
+
+
+def _print_list(entries: list[tuple[str, str, str]]) -> None:
+    """Print a line for each entry, in columns."""
+    widths = [max(map(len, column)) for column in zip(*entries, strict=True)]
+    for entry in entries:
+        cells = (f"{cell:<{width}}" for cell, width in zip(entry, widths, strict=True))
+        print("  ".join(cells).rstrip())
+
+
+def fetch(years: Sequence[int], state: str | None) -> None:
+    """Download ozone data, with a bar for each file, and print how to use them."""
+    tasks: dict[str, TaskID] = {}
+    with progress_bars(DownloadColumn(), TransferSpeedColumn()) as bars:
+
+        def report(name: str, size: int, total: int | None) -> None:
+            if name not in tasks:
+                tasks[name] = bars.add_task(name, total=total)
+            bars.update(tasks[name], completed=size, total=total)
+
+        paths = fetch_ozone(years, state=state, progress=report)
+    for path in paths:
+        print(path)
+    data = " ".join(f"--data {shlex.quote(str(path))}" for path in paths)
+    # The whole country has more than a thousand sites.
+    print(f"tvbandits compare {'ozone:sites=28' if state is None else 'ozone'} {data}")
+
+
+# --- data info -------------------------------------------------------------------------------------
 
 
 def inspect(paths: Sequence[Path], tables: TableOptions, form: Format) -> None:
@@ -50,7 +116,7 @@ def inspect(paths: Sequence[Path], tables: TableOptions, form: Format) -> None:
     options = FileOptions(**tables.given)
     facts, unit_of = [], []
     for path in paths:
-        with naming(path):
+        with name_file_in_errors(path):
             sheet = read_sheet(path, options)
             facts.append({"file": str(path), **_facts(sheet, options)})
             unit_of.append(sheet.unit_of)
@@ -86,8 +152,8 @@ def _questions_of_units(unit_of: Mapping[str, str]) -> list[str]:
     )
     fewest = min(columns.values(), key=len)[0]
     return [
-        f"columns have different units ({listed}): leave out those that are no stations by "
-        f"{option_text('without', fewest)} and so on, or name the table of sites, too"
+        f"columns have different units ({listed}): leave out columns that are not stations by "
+        f"{format_option('without', fewest)} and so on, or name the table of sites, too"
     ]
 
 
@@ -117,10 +183,7 @@ def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
         "columns": [str(column) for column in cells.columns],
     }
     own = options_of_sites(options, cells)
-    is_sites = (
-        find_degrees(with_degrees(cells, own).columns) and not find_columns(cells, own).is_long
-    )
-    if is_sites or _are_places(cells):
+    if _has_sites(cells, own) or _are_places(cells):
         with _asking(questions):
             places = read_places(cells, own)
             rest = [each for each in cells.columns[1:] if each not in places.columns]
@@ -144,6 +207,16 @@ def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
         "places": list(layout.places),
     }
     return facts | _reading_facts(cells, layout, options, questions) | {"questions": questions}
+
+
+def _has_sites(cells: pd.DataFrame, options: FileOptions) -> bool:
+    """Tell whether a table has a row for each site, with latitude and longitude."""
+    table = with_degrees(cells, options)
+    degrees = find_degrees(table.columns)
+    if degrees is None or find_columns(cells, options).is_long:
+        return False
+    first = cells.iloc[:, 0].astype(str)
+    return has_numbers(table[degrees[0]]) and not first.map(is_date_text).all()
 
 
 def _are_places(cells: pd.DataFrame) -> bool:
@@ -178,8 +251,8 @@ def _reading_facts(
 
 def _time_facts(rows: pd.DataFrame, layout: Layout, options: FileOptions) -> dict[str, Any]:
     """Return the form of the times, the first and the last, their step, and the stations."""
-    written = rows[layout.time[0]].astype(str).str.strip().iloc[0]
     times = as_times(times_of(rows, layout, options), " ".join(layout.time), options.dates)
+    written = rows[layout.time[0]].astype(str).str.strip().iloc[0]
     facts: dict[str, Any] = {
         "time_example": written,
         "from": str(times.min()),
@@ -216,7 +289,9 @@ def _value_facts(
         table = _table_by_time(readings, options)
         times = as_times(readings["time"], "time", options.dates)
         doubts = doubts_about_times(times) + similar_names(table.columns)
-        facts["notes"] = doubts + doubts_about(table) + spike_notes(readings[["value"]], options)
+        values = readings[["value"]]
+        numbers = spike_notes(values, options) + zero_notes(values, options)
+        facts["notes"] = doubts + doubts_about(table) + numbers
     return facts
 
 
@@ -242,12 +317,12 @@ def _lines(facts: dict[str, Any], flags: str, sites: str) -> list[str]:
     file, mark = shlex.quote(facts["file"]), facts["decimal"]
     marks = [facts["encoding"], facts["separator"], mark and f"decimal {mark}"]
     lines = [
-        f"{facts['file']}: {', '.join(each for each in marks if each)}; names in line "
-        f"{facts['header']} (else --header)"
+        f"{facts['file']}: {', '.join(each for each in marks if each)}; column names in line "
+        f"{facts['header']} (or use --header)"
     ]
     if facts["left_out"]:
         numbers = ", ".join(map(str, facts["left_out"]))
-        lines.append(f"  without readings (titles or an end): line {numbers}")
+        lines.append(f"  no readings in line {numbers} (titles or the end of the table)")
     rows = [(name, facts[name]) for name in ("units", "sums") if facts[name]]
     if rows:
         texts = [
@@ -263,21 +338,21 @@ def _lines(facts: dict[str, Any], flags: str, sites: str) -> list[str]:
         if "coordinates" in facts:
             lines.append(f"  coordinates: {facts['places'] or few(facts['coordinates'])}")
         if facts.get("words"):
-            lines.append(f"  not read: {few(facts['words'])}, without numbers")
+            lines.append(f"  not read: {few(facts['words'])}, which has no numbers")
         if facts.get("others"):
             lines.append(
-                f"  not read: {few(facts['others'])}; [domain] coordinates of a campaign can name them, "
-                "too, 1 of their unit like 1 km"
+                f"  not read: {few(facts['others'])}; to use them in a campaign, add them to [domain] "
+                "coordinates, scaled so that a difference of 1 counts like 1 km"
             )
     else:
         lines += _reading_lines(facts)
     lines += [f"  note: {note}" for note in facts.get("notes", ())]
-    lines += [f"  open: {question}" for question in facts["questions"]]
+    lines += [f"  unclear: {question}" for question in facts["questions"]]
     if facts["form"] != "sites" and not facts["questions"]:
         places = file if facts["places"] else sites
         every = "" if facts.get("regular", True) else f":every={facts['step']}"
         lines += [
-            f"  then: tvbandits compare sensor-field{every} --data {file} --data {places}{flags}",
+            f"  next: tvbandits compare sensor-field{every} --data {file} --data {places}{flags}",
             f"  or:   tvbandits campaign new CAMPAIGN --policy adaptive-gp-ucb --sites {places} "
             f"--history {file}{flags}",
             f"  or:   tvbandits campaign tell CAMPAIGN --csv {file}{flags}",
@@ -290,18 +365,19 @@ def _reading_lines(facts: dict[str, Any]) -> list[str]:
     lines = ["  wide: a column for each station"]
     if facts["form"] == "long":
         lines = [
-            f"  long: a row for each reading; station {' + '.join(facts['station'])} (else --station), "
-            f"value {' or '.join(facts['value'])} (else --value)"
+            f"  long: a row for each reading; station in column {' + '.join(facts['station'])} (or use "
+            f"--station), value in column {' or '.join(facts['value'])} (or use --value)"
         ]
     if "time_example" in facts:
         lines.append(
-            f"  time {' and '.join(facts['time'])} (else --time), written {facts['time_example']}: "
-            f"{facts['from']} to {facts['to']}"
+            f"  times in column {' and '.join(facts['time'])} (or use --time), such as "
+            f"{facts['time_example']}: {facts['from']} to {facts['to']}"
         )
     if "step" in facts:
         kind = "a step of" if facts["regular"] else "irregular; a step of"
         lines.append(
-            f"  {kind} {facts['step']}, of which {facts['gaps']:.1%} have no row (every={facts['step']})"
+            f"  {kind} {facts['step']}; {facts['gaps']:.1%} of all steps have no row "
+            f"(every={facts['step']})"
         )
     if stations := facts.get("stations"):
         lines.append(f"  {plural(len(stations), 'station')}: {few(stations)}")
@@ -309,11 +385,11 @@ def _reading_lines(facts: dict[str, Any]) -> list[str]:
         lines.append(f"  parameter {name}: {plural(count, 'row')}")
     for text, count in facts.get("no_reading", {}).items():
         share = f", {count / facts['cells']:.1%} of the cells"
-        lines.append(f"  no reading: {text!r} {plural(count, 'time')}{share} (more by --missing)")
-    if facts.get("flags"):
         lines.append(
-            f"  not read: {facts['flags']}: every row counts, so remove those that are no readings"
+            f"  no reading: {text!r} {plural(count, 'time')}{share} (add others by --missing)"
         )
+    if facts.get("flags"):
+        lines.append(f"  not read: {facts['flags']}: every row counts, so remove the invalid ones")
     if facts.get("averaged"):
         lines.append(f"  {facts['averaged']}")
     return lines

@@ -24,11 +24,14 @@ File = Annotated[
 ]
 Who = Annotated[Text, Option(help="Your name in the journal; user and host by default.")]
 ExpertName = Annotated[
-    Text, Option("--expert", metavar="MODULE:NAME", help="What makes the campaign's expert.")
+    Text,
+    Option(
+        "--expert",
+        metavar="MODULE:NAME",
+        help="Run your own code as the expert; it must be the maker of the configuration.",
+    ),
 ]
-Steps = Annotated[
-    int | None, Option(min=1, help="Number of steps; by default that of the problem.")
-]
+Steps = Annotated[int | None, Option(min=1, help="Number of steps; by default the problem's.")]
 
 
 def check_jobs(jobs: int) -> int:
@@ -39,13 +42,17 @@ def check_jobs(jobs: int) -> int:
 
 
 Jobs = Annotated[
-    int, Option(min=-1, max=1024, callback=check_jobs, help="Runs in parallel; -1 for all cores.")
+    int,
+    Option(
+        min=-1, max=1024, callback=check_jobs, help="Number of parallel runs; -1 for all cores."
+    ),
 ]
-Scheduler = Annotated[
-    Text, Option("--cluster", help="Run on Dask: local:N, or the address of a scheduler.")
-]
+Scheduler = Annotated[Text, Option("--cluster", help="Run on Dask: the address of a scheduler.")]
 Folder = Annotated[
-    Text, Option(metavar="DIR", help="Folder for tables and pictures; a stopped run continues.")
+    Text,
+    Option(
+        metavar="DIR", help="Folder for tables and pictures; runs that it has are not repeated."
+    ),
 ]
 
 
@@ -54,7 +61,9 @@ class Call:
     """The options of every command of a campaign."""
 
     file: File
-    form: Annotated[Literal["text", "json"], Option("--format")] = "text"
+    form: Annotated[Literal["text", "json"], Option("--format", help="The form of the output.")] = (
+        "text"
+    )
 
 
 @dataclass(frozen=True)
@@ -62,7 +71,7 @@ class Change(Call):
     """The options of every command that changes a campaign."""
 
     key: Annotated[
-        Text, Option(help="A name for this call: repeated under it, the call counts once.")
+        Text, Option(help="A name for this call: if you repeat the call, it counts once.")
     ] = None
     who: Who = None
     expert: ExpertName = None
@@ -73,13 +82,15 @@ class CountOptions:
     """The options of every command that takes a reading which was counted."""
 
     successes: Annotated[
-        float | None, Option(help="In place of --reward, with --trials: how many trials succeeded.")
+        float | None, Option(help="Number of successes; with --trials, instead of --reward.")
     ] = None
-    trials: Annotated[float | None, Option(help="How many there were.")] = None
+    trials: Annotated[float | None, Option(help="Number of trials.")] = None
     events: Annotated[
-        float | None, Option(help="In place of --reward, with --exposure: how many events.")
+        float | None, Option(help="Number of events; with --exposure, instead of --reward.")
     ] = None
-    exposure: Annotated[float | None, Option(help="Over how many hours, visits or metres.")] = None
+    exposure: Annotated[
+        float | None, Option(help="Hours, visits or metres in which the events were counted.")
+    ] = None
 
     @property
     def given(self) -> dict[str, float]:
@@ -104,16 +115,21 @@ class TableOptions:
     """The options of every command that reads tables: the fields of `tvbandits.datasets.FileOptions`."""
 
     header: Annotated[
-        int | None, Option(min=1, metavar="LINE", help="The line with the names of the columns.")
+        int | None, Option(min=1, metavar="LINE", help="The line with the column names.")
     ] = None
     decimal: Annotated[
         Text, Option(metavar="comma|point", help="The decimal mark, if 1.012 is ambiguous.")
     ] = None
-    dates: Annotated[Text, Option(metavar="day|month", help="Which comes first in 03/02/2026.")] = (
-        None
-    )
+    dates: Annotated[
+        Text,
+        Option(
+            metavar="day|month|FORMAT|s|ms",
+            help="What comes first in 03/02/2026; or the format of times, such as %d.%m.%y %H:%M; or "
+            "the unit of numbers that count from 1970.",
+        ),
+    ] = None
     time: Annotated[
-        Text, Option("--time", metavar="COLUMN", help="The column of times; A+B joins columns.")
+        Text, Option("--time", metavar="COLUMN", help="The column of times; A+B joins two columns.")
     ] = None
     station: Annotated[
         Text, Option("--station", metavar="COLUMN", help="The column of stations.")
@@ -128,7 +144,7 @@ class TableOptions:
         Option(
             "--degrees",
             metavar="LAT+LON",
-            help="The columns of latitude and longitude; none if coordinates are no degrees.",
+            help="The columns of latitude and longitude, or none if coordinates are not degrees.",
         ),
     ] = None
     missing: Annotated[
@@ -136,11 +152,13 @@ class TableOptions:
         Option(
             "--missing",
             metavar="CELL",
-            help="A code for no reading, such as -999; none if such numbers are readings. Repeat it.",
+            help="A code for a missing reading, such as -999, or none if such numbers are readings. "
+            "Repeat it for more.",
         ),
     ] = None
     without: Annotated[
-        Texts, Option("--without", metavar="STATION", help="A station to leave out. Repeat it.")
+        Texts,
+        Option("--without", metavar="STATION", help="A station to leave out. Repeat it for more."),
     ] = None
 
     @property
@@ -162,34 +180,35 @@ class Comparing:
     beta: Annotated[
         Text,
         Option(
-            help="The confidence width of policies that set none: a number, "
-            '"theory" (of the theorem of each policy), or package.module:Width.'
+            help="The confidence width of policies that do not set their own: a number, "
+            '"theory" (the width of each policy\'s theorem), or your own package.module:Width.'
         ),
     ] = None
     horizon: Steps = None
     seeds: Annotated[int, Option(min=1, help="Number of seeds.")] = 10
     jobs: Jobs = -1
     data: Annotated[
-        list[Path] | None, Option("--data", help="A data file; repeat it for several files.")
+        list[Path] | None, Option("--data", help="A data file. Repeat it for more.")
     ] = None
     expert: Annotated[
         Text,
         Option(
-            help="package.module:maker of (problem, seed); by default the true reward with noise."
+            help="Your own package.module:function, which makes an expert for (problem, seed). "
+            "By default experts answer with the true reward and noise."
         ),
     ] = None
     cluster: Scheduler = None
     batch: Annotated[
         int | None,
         Option(
-            min=1, help="Points per step, with their mean regret; by default each policy decides."
+            min=1, help="Points per step; regret is their mean. By default each policy decides."
         ),
     ] = None
     equal_information: Annotated[
         bool,
         Option(
             "--equal-information",
-            help="Policies without an expert get as many answers, about random points.",
+            help="Give policies without an expert as many answers, about random points.",
         ),
     ] = False
 
@@ -201,11 +220,18 @@ class BoardOptions:
     suite: Annotated[str, Argument(help="quick, paper or peaks.")]
     policy: Annotated[
         Texts,
-        Option("--policy", help="One more policy, or package.module:maker; repeat it for several."),
+        Option(
+            "--policy",
+            help="An additional policy, or your own package.module:function. Repeat it for more.",
+        ),
     ] = None
-    only: Annotated[Texts, Option("--only", help="Policies instead of the suite's.")] = None
-    problem: Annotated[Texts, Option("--problem", help="Problems instead of the suite's.")] = None
-    seeds: Annotated[int | None, Option(min=1, help="Number of seeds; the suite's by default.")] = (
+    only: Annotated[
+        Texts, Option("--only", help="A policy instead of the suite's. Repeat it for more.")
+    ] = None
+    problem: Annotated[
+        Texts, Option("--problem", help="A problem instead of the suite's. Repeat it for more.")
+    ] = None
+    seeds: Annotated[int | None, Option(min=1, help="Number of seeds; by default the suite's.")] = (
         None
     )
     horizon: Steps = None

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from tvbandits.io import without_nan
+from tvbandits.io import replace_nan
 
 Format = Literal["text", "json"]
 
@@ -27,7 +27,7 @@ WORDS = {
 def print_result(form: Format, lines: str | list[str], values: Mapping[str, Any]) -> None:
     """Print one line or several for people, or the values as JSON."""
     if form == "json":
-        print(json.dumps(without_nan(values)))
+        print(json.dumps(replace_nan(values)))
     else:
         print("\n".join(map(escape, [lines] if isinstance(lines, str) else lines)))
 

@@ -1,1 +1,1 @@
-"""Policies x problems x seeds: rows, tables and pictures."""
+"""Comparisons of policies on problems over seeds, with their tables and pictures."""

@@ -1,6 +1,6 @@
-"""The arguments of a comparison: problems, widths and experts, checked before the first run.
+"""Checks of a comparison's arguments (problems, widths and experts) before the first run.
 
-Problems have names: "drifting-bump:horizon=200", "table:FILE", "package.module:problem".
+Problems have names such as "drifting-bump:horizon=200", "table:FILE" or "package.module:problem".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tvbandits.datasets import FileOptions, table
 from tvbandits.datasets.environment import Environment
 from tvbandits.datasets.registry import problems
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.problem import NoiseOfItsOwn, Problem
+from tvbandits.domains.problem import HasAddedNoise, Problem
 from tvbandits.experts.protocol import Expert
 from tvbandits.policies.names import (
     PATH,
@@ -38,8 +38,8 @@ from tvbandits.policies.names import (
 from tvbandits.policies.registry import POLICIES
 from tvbandits.validation import (
     as_variances,
+    check_optional,
     describe,
-    optional,
     positive_number,
     require,
     whole_number,
@@ -49,7 +49,7 @@ from tvbandits.validation import (
 
 
 def as_width(beta: Confidence | float | str | None) -> Confidence | None:
-    """Return a width as `as_confidence` does, which may also be "package.module:Width"."""
+    """Return the confidence width of an argument, which may also be the text "package.module:Width"."""
     if beta is None:
         return None
     if isinstance(beta, str) and PATH.fullmatch(beta):
@@ -59,29 +59,30 @@ def as_width(beta: Confidence | float | str | None) -> Confidence | None:
 
 @dataclass(frozen=True)
 class NamedExpert:
-    """A maker of the expert "package.module:maker", which can be sent to another process.
+    """A maker of experts with the name "package.module:maker", which can be sent to other processes.
 
-    The maker takes a problem and a seed; it may also be an expert itself.
+    The name may be that of a function of a problem and a seed, or of an expert.
     """
 
     text: str
 
     def __post_init__(self) -> None:
         target = load(self.text) if path_of(self.text) == self.text else None
-        needs = "package.module:maker, a function of a problem and a seed"
-        require(callable(target) or isinstance(target, Expert), "--expert", needs, self.text)
+        requirement = "package.module:maker, a function of a problem and a seed"
+        is_valid = callable(target) or isinstance(target, Expert)
+        require(is_valid, "--expert", requirement, self.text)
 
     def __call__(self, problem: Problem, seed: int) -> Expert:
-        """Make the expert; a `ValueError` names the text."""
+        """Return the expert for a problem and a seed."""
         target = instance_of(load(self.text))
-        makes = isinstance(target, type) or not isinstance(target, Expert)
+        is_maker = isinstance(target, type) or not isinstance(target, Expert)
         try:
-            expert = target(problem, seed) if makes else target
+            expert = target(problem, seed) if is_maker else target
         except (TypeError, ValueError) as error:
             raise ValueError(f'"{self.text}": {error}') from error
         if not isinstance(expert, Expert):
             raise ValueError(
-                f'what "{self.text}" makes must be an object with query(X, t), got {describe(expert)}'
+                f'"{self.text}" must return an object with query(X, t), got {describe(expert)}'
             )
         return expert
 
@@ -89,44 +90,47 @@ class NamedExpert:
 # --- problems -----------------------------------------------------------------------------------------
 
 
-# Problems, and names as on the command line.
+# One or several problems, or their names on the command line.
 Problems = Problem | str | Sequence[Problem | str] | Mapping[str, Problem | str]
 
 
 def label_problems(problems: Problems, horizon: int | None = None) -> dict[str, Problem]:
-    """Return problems by label, each with all the members of one; names make ones of `horizon` steps."""
+    """Return checked problems by label; a problem that is given by its name has `horizon` steps."""
     if isinstance(problems, Mapping):
-        by_label = {label: _problem(each, horizon) for label, each in problems.items()}
+        by_label = {label: _as_problem(problem, horizon) for label, problem in problems.items()}
     else:
-        # A text, a class and an array can be iterated over, and hold no problems.
-        some = isinstance(problems, Iterable) and not isinstance(problems, str | type | np.ndarray)
-        each_problem: list[Any] = list(problems) if some else [problems]  # type: ignore[arg-type]
+        # Texts, classes and arrays can be iterated over, but are not sequences of problems.
+        are_several = isinstance(problems, Iterable) and not isinstance(
+            problems, str | type | np.ndarray
+        )
+        items: list[Any] = list(problems) if are_several else [problems]  # type: ignore[arg-type]
         names = [
             problem_label(problem) if isinstance(problem, str) else _check_members(problem).name
-            for problem in each_problem
+            for problem in items
         ]
-        made = [_problem(problem, horizon) for problem in each_problem]
-        by_label = dict(zip(names, made, strict=True))
-        if len(by_label) < len(each_problem):
+        by_label = {
+            name: _as_problem(problem, horizon) for name, problem in zip(names, items, strict=True)
+        }
+        if len(by_label) < len(items):
             raise ValueError(
                 f"problems must have different names, or labels in a mapping; got {names}"
             )
     if not by_label:
-        raise ValueError("problems must hold at least one problem, got none")
+        raise ValueError("problems must contain at least one problem, got none")
     for label, problem in by_label.items():
         _check_problem(label, problem)
     return by_label
 
 
-def _problem(problem: Any, horizon: int | None) -> Problem:
-    """Return a problem; of a text, the one that it names."""
+def _as_problem(problem: Any, horizon: int | None) -> Problem:
+    """Return a problem that is given as such or by its name."""
     return make_problem(problem, [], horizon) if isinstance(problem, str) else problem
 
 
 def _check_members(problem: Any) -> Problem:
-    """Return a problem; a `ValueError` says which members an object lacks. A class is no problem."""
+    """Return an object that is a problem; raise a `ValueError` with the members that it lacks."""
     members = [name for name in dir(Problem) if not name.startswith("_")]
-    missing = [name for name in members if not _has(problem, name)]
+    missing = [name for name in members if not _has_member(problem, name)]
     if missing or isinstance(problem, type):
         lacks = f", which has no {', '.join(missing)}" if missing else ""
         raise ValueError(
@@ -137,29 +141,29 @@ def _check_members(problem: Any) -> Problem:
     return complete
 
 
-def _has(problem: object, name: str) -> bool:
-    """Return whether there is such a member, without computing one that takes work."""
+def _has_member(problem: object, name: str) -> bool:
+    """Return whether an object has a member, without computing a property of its class."""
     return getattr_static(problem, name, None) is not None or hasattr(problem, name)
 
 
 def _check_problem(label: str, problem: Problem) -> None:
-    """Raise a `ValueError` for a noise variance or a kernel that cannot be computed with."""
+    """Raise a `ValueError` for an invalid noise variance or kernel; warn of an unknown noise."""
     noise = _check_members(problem).noise_variance
     kernel: Any = problem.kernel
     name = f"{label}: noise_variance"
-    if noise is None and not _says_how_noisy(problem):
+    if noise is None and not _states_noise(problem):
         warnings.warn(
             f"{name} is None, so that this comparison adds no noise to its rewards: give a number, or "
-            "added_noise = 0.0 if the values are measurements, with noise of their own",
+            "added_noise = 0.0 if the values are measurements, which contain noise",
             RuntimeWarning,
             stacklevel=2,
         )
     if np.ndim(noise) == 0:  # type: ignore[arg-type]
-        optional(positive_number, name, noise)
+        check_optional(positive_number, name, noise)
     else:
         domain = problem.domain
-        fixed = isinstance(domain, Candidates)
-        require(fixed, name, "a number where the domain is no Candidates", noise)
+        is_finite = isinstance(domain, Candidates)
+        require(is_finite, name, "a number, since the domain is no Candidates", noise)
         as_variances(noise, len(domain), name)  # type: ignore[arg-type]
     with np.errstate(all="ignore"):
         logarithms = kernel.theta if hasattr(kernel, "theta") else np.zeros(0)
@@ -167,19 +171,19 @@ def _check_problem(label: str, problem: Problem) -> None:
     require(np.isfinite(logarithms).all(), name, "positive and finite", kernel)
 
 
-def _says_how_noisy(problem: Problem) -> bool:
-    """Return whether a problem says how noisy its readings are in another way than a variance."""
-    has_own = isinstance(problem, NoiseOfItsOwn) and problem.added_noise is not None
-    return has_own or Environment.of(problem).trials is not None
+def _states_noise(problem: Problem) -> bool:
+    """Return whether a problem states the noise of readings by `added_noise` or `trials`."""
+    has_added_noise = isinstance(problem, HasAddedNoise) and problem.added_noise is not None
+    return has_added_noise or Environment.of(problem).trials is not None
 
 
 def steps_of(label: str, problem: Problem, horizon: int | None) -> int:
-    """Return the number of steps of a run; a `ValueError` if the problem has fewer than `horizon`."""
+    """Return the number of steps of a run; raise a `ValueError` if the problem has fewer."""
     steps = problem.horizon if horizon is None else horizon
     whole_number("horizon", steps)
     if steps > problem.horizon:
         raise ValueError(
-            f"{label} has {problem.horizon} steps, got horizon = {steps}; "
+            f"{label} has {problem.horizon} steps, got horizon = {steps}: "
             "if it is a simulated problem, make a longer one"
         )
     return steps
@@ -192,19 +196,19 @@ PROBLEMS = problems()
 
 READS_FILES = {name for name, problem in PROBLEMS.items() if problem.files != 0}
 
-# Those whose tables may need options (`FileOptions`).
+# Problems whose tables may need options (`FileOptions`).
 READS_OPTIONS = {
     name for name, problem in PROBLEMS.items() if "options" in parameters_of(problem.make)
 }
 
 
 def problem_label(text: str) -> str:
-    """Return the text with the usual spelling of the problem's name.
+    """Return the text of a problem with the usual spelling of its name.
 
     Raises
     ------
     ValueError
-        If it is neither a known name nor "package.module:problem".
+        If it is neither the name of a problem nor "package.module:problem".
     """
     try:
         return find_spec("problem", text, PROBLEMS) or text
@@ -221,15 +225,15 @@ def make_problem(
     horizon: int | None,
     tables: Mapping[str, Any] = MappingProxyType({}),
 ) -> Problem:
-    """Make the problem that "name:key=value,..." describes.
+    """Return the problem with the text "name:key=value,...".
 
-    "package.module:problem:key=value,..." is a problem of the user's, or what makes it. `tables` are
-    fields of `FileOptions` for a problem whose tables may need them.
+    The text "package.module:problem:key=value,..." names the user's own problem, or a function that
+    returns one. `tables` are fields of `FileOptions` for a problem whose tables may need them.
 
     Raises
     ------
     ValueError
-        If the name or a parameter is unknown, a value cannot be used, or files are missing.
+        If the name or a parameter is unknown, a value is not valid, or files are missing.
     """
     spec = problem_label(text)
     if (match := TABLE.fullmatch(spec)) is not None:
@@ -243,7 +247,7 @@ def make_problem(
         count = problem.files or "some"
         raise ValueError(
             f'"{name}" reads files: give {count} by --data FILE, got {len(files)} '
-            f"({problem.summary}); in Python make it by a function of tvbandits.datasets"
+            f"({problem.summary}); in Python call a function of tvbandits.datasets"
         )
     arguments: list[Any] = [files] if problem.files is None else files[: problem.files]
     make = problem.make
@@ -254,21 +258,24 @@ def make_problem(
 
 def _name_first_parameter(spec: str) -> str:
     """Turn "lifted:hartmann3" into "lifted:function=hartmann3"; ":key=value" may follow it, too."""
-    name, colon, rest = spec.partition(":")
-    leading, again, more = rest.partition(":")
-    if again and "=" not in leading:
-        rest = f"{leading},{more}"
+    name, colon, parameters = spec.partition(":")
+    leading, second_colon, others = parameters.partition(":")
+    if second_colon and "=" not in leading:
+        parameters = f"{leading},{others}"
     parameter = PROBLEMS[name].leading if name in PROBLEMS else ""
-    if not parameter or not colon or "=" in rest.partition(",")[0]:
+    if not parameter or not colon or "=" in parameters.partition(",")[0]:
         return spec
-    return f"{name}:{parameter}={rest.strip()}"
+    return f"{name}:{parameter}={parameters.strip()}"
 
 
 def _call_maker(
     make: Callable[..., Problem], text: str, arguments: list[Any], horizon: int | None, length: str
 ) -> Problem:
-    """Make a problem with the parameters in the text, and the horizon if it has one."""
-    options = settable(parameters_of(make, given=len(arguments)))
+    """Return the problem that `make` returns for the parameters in a text, and for a horizon.
+
+    `length` is the name of the parameter that sets the horizon.
+    """
+    options = settable_parameters(parameters_of(make, skip=len(arguments)))
     parameters = parse_call(options, text)
     if horizon is not None and length in options:
         parameters.setdefault(length, horizon)
@@ -278,13 +285,19 @@ def _call_maker(
         raise ValueError(f'"{text}": {error}') from error
 
 
-def settable(parameters: Mapping[str, inspect.Parameter]) -> dict[str, inspect.Parameter]:
-    """Return the parameters that a text can give, and not an option of the command."""
-    return {name: each for name, each in parameters.items() if "FileOptions" not in str(each)}
+def settable_parameters(
+    parameters: Mapping[str, inspect.Parameter],
+) -> dict[str, inspect.Parameter]:
+    """Return the parameters that a text can set, which excludes options of the command."""
+    return {
+        name: parameter
+        for name, parameter in parameters.items()
+        if "FileOptions" not in str(parameter)
+    }
 
 
 def _load_problem(text: str, horizon: int | None) -> Problem:
-    """Return the problem of "package.module:problem:key=value,...": an object, or what makes it."""
+    """Return the problem with the text "package.module:problem:key=value,..."."""
     problem = load(path_of(text))
     if isinstance(problem, type) or inspect.isroutine(problem):
         return _call_maker(problem, text, [], horizon, "horizon")

@@ -1,7 +1,7 @@
-"""The board: the results of a suite of runs, as tables and pictures with command, versions and machine.
+"""Boards, which show the results of a suite of runs in tables and pictures.
 
-A suite names problems, policies, seeds and steps. Besides regret at plays a board has that of the action
-held between them, ranks over problems, performance profiles and pairwise differences.
+A suite names problems, policies, seeds and steps. Besides regret a board has ranks over problems,
+performance profiles and pairwise differences.
 """
 
 from __future__ import annotations
@@ -30,11 +30,9 @@ from tvbandits.comparison.summary import (
     summarise,
     winners,
 )
-from tvbandits.datasets.environment import Environment
-from tvbandits.domains.problem import Problem
-from tvbandits.text import number_text
+from tvbandits.text import format_number
 
-# Policies that this package proposes itself: a board shows first where they are beaten.
+# Policies that this package proposes itself; a board first shows the problems where others beat them.
 OURS = ("adaptive-gp-ucb", "frugal-gp-ucb")
 
 POLICIES = (
@@ -44,18 +42,18 @@ POLICIES = (
 )
 
 
-# Not in the quick suite: like another policy, or, as MASTER, made of copies that often start anew.
+# Policies that the quick suite leaves out: they resemble another one or, as MASTER does, take long.
 NOT_QUICK = ("r-gp-ucb", "ui-gp-ucb", "w-dbo:removal=random", "master")
 
 
 @dataclass(frozen=True)
 class Suite:
-    """The runs of a board.
+    """A suite of runs for a board.
 
     Attributes
     ----------
     problems : mapping of text to int
-        Steps of a run of each problem, which is written as on the command line.
+        Number of steps by problem, which is written as on the command line.
     policies : tuple of str
     seeds : int
     """
@@ -65,7 +63,7 @@ class Suite:
     seeds: int
 
 
-# By name: "quick" takes minutes on two cores, "paper" a night, "peaks" is played on boxes.
+# Suites by name: "quick" takes minutes on two cores, "paper" a night; "peaks" has problems on boxes.
 SUITES: Mapping[str, Suite] = {
     "quick": Suite(
         {
@@ -116,68 +114,18 @@ SUITES: Mapping[str, Suite] = {
 }
 
 
-def action_regret(problem: Problem, run: pd.DataFrame, *, parts: int = 2) -> float:
-    """Return the time-average regret of the action that is held between plays, over the time of a run.
-
-    The point of step s is held until that of the next step takes its place. The integral of
-    best(t) - value(x, t) over time is taken by `parts` midpoints a step. Where a problem is defined at
-    whole steps alone, it stands still between them.
-
-    Parameters
-    ----------
-    problem : Problem
-        The realisation that was played.
-    run : DataFrame
-        Rows of one run, with the columns t and x0, ....
-    parts : int
-    """
-    environment = Environment.of(problem).begin()
-    problem, dimension = environment.problem, environment.problem.domain.dimension
-    points = run[[f"x{j}" for j in range(dimension)]].to_numpy(dtype=float)
-    times = run["t"].to_numpy(dtype=float)
-    continuous = not environment.wears and _is_continuous(problem, points[:1], times)
-    widths = np.diff(times, append=times[-1] + 1.0) / parts
-    total = 0.0
-    for x, start, width in zip(points[:, None], times.tolist(), widths.tolist(), strict=True):
-        for midpoint in start + width * (np.arange(parts) + 0.5):
-            t = float(midpoint) if continuous and midpoint <= times[-1] else start
-            total += width * (problem.best(t) - float(problem.value(x, t)[0]))
-        environment.wear(x)
-    return total / float(parts * widths.sum())
-
-
-def _is_continuous(problem: Problem, X: np.ndarray, times: np.ndarray) -> bool:
-    """Return whether a problem has values between two steps."""
-    if len(times) < 2:
-        return False
-    try:
-        problem.value(X, float(times[:2].mean()))
-    except ValueError:
-        return False
-    return True
-
-
-def action_regrets(rows: pd.DataFrame, problems: Mapping[str, Problem]) -> pd.DataFrame:
-    """Return the regret of the held action of each run: problem, policy, seed, held_regret."""
-    lines = []
-    for (label, seed), part in rows.groupby(["problem", "seed"], sort=False):
-        environment = Environment.of(problems[str(label)]).realise(int(str(seed)))
-        for policy, run in part.groupby("policy", sort=False):
-            lines.append((label, policy, seed, action_regret(environment.problem, run)))
-    return pd.DataFrame(lines, columns=["problem", "policy", "seed", "held_regret"])
-
-
 @dataclass(frozen=True)
 class Board:
-    """Tables of a suite.
+    """The tables of a board.
 
     Attributes
     ----------
     summary : DataFrame
-        A line a problem and policy: regret at plays with its interval, regret of the held action, time a
-        step.
+        A line for each problem and policy: regret with its interval, time per step.
     table : DataFrame
-        Regret at plays, problems x policies, over the seeds that all policies played.
+        Regret, problems x policies, over the seeds that all policies have played.
+    rows : DataFrame
+        The rows of all runs.
     """
 
     summary: pd.DataFrame
@@ -185,17 +133,15 @@ class Board:
     rows: pd.DataFrame
 
     @classmethod
-    def of(cls, rows: pd.DataFrame, problems: Mapping[str, Problem]) -> Board:
-        """Return the board of the rows of all runs."""
-        summary, place = summarise(rows), ["problem", "policy"]
-        regrets = action_regrets(rows, problems).groupby(place)["held_regret"].mean()
-        summary = summary.join(regrets, on=place)
+    def of(cls, rows: pd.DataFrame) -> Board:
+        """Return the board for the rows of all runs."""
+        summary = summarise(rows)
         summary["ms_per_step"] = 1e3 * summary["seconds_per_step"]
         return cls(summary, by_problem(rows), rows)
 
 
 def provenance(suite: str, command: str) -> dict[str, Any]:
-    """Return the provenance of a board, for its heading: command, versions, machine and date."""
+    """Return the provenance of a board: suite, command, versions, machine and date."""
     return {
         "suite": suite,
         "command": command,
@@ -205,90 +151,92 @@ def provenance(suite: str, command: str) -> dict[str, Any]:
     }
 
 
-def write_board(board: Board, origin: Mapping[str, Any], out: Path) -> list[str]:
-    """Write tables and pictures into a folder, and return the names of the files."""
-    out.mkdir(parents=True, exist_ok=True)
-    board.summary.to_csv(out / "summary.csv", index=False)
-    board.table.to_csv(out / "regret.csv")
+def write_board(board: Board, origin: Mapping[str, Any], folder: Path) -> list[str]:
+    """Write tables and pictures into a folder, and return the names of the files.
+
+    `origin` is the result of `provenance`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    board.summary.to_csv(folder / "summary.csv", index=False)
+    board.table.to_csv(folder / "regret.csv")
     if OURS[0] in board.table:
         differences = pairwise_differences(board.rows, OURS[0])
-        differences.to_csv(out / "paired.csv", index=False)
-    write_ranks(board.table, out)
-    (out / "made.json").write_text(json.dumps(origin, indent=2) + "\n")
-    (out / "board.md").write_text(board_text(board, origin))
-    return sorted(path.name for path in out.iterdir() if path.is_file())
+        differences.to_csv(folder / "paired.csv", index=False)
+    write_ranks(board.table, folder)
+    (folder / "made.json").write_text(json.dumps(origin, indent=2) + "\n")
+    (folder / "board.md").write_text(board_text(board, origin))
+    return sorted(path.name for path in folder.iterdir() if path.is_file())
 
 
-def write_ranks(table: pd.DataFrame, out: Path) -> None:
+def write_ranks(table: pd.DataFrame, folder: Path) -> None:
     """Write ranks and performance profile of a table (problems x policies), with their pictures."""
     factors = np.round(np.geomspace(1.0, 10.0, 41), 4).tolist()
-    ranks, shares = mean_ranks(table), performance_profile(table, factors)
-    ranks.mean.rename("mean_rank").to_csv(out / "ranks.csv")
-    shares.to_csv(out / "profile.csv", index_label="factor")
-    plots.rank_figure(ranks).savefig(out / "ranks.png", dpi=110)
-    plots.profile_figure(shares).savefig(out / "profile.png", dpi=110)
+    ranks, profile = mean_ranks(table), performance_profile(table, factors)
+    ranks.mean.rename("mean_rank").to_csv(folder / "ranks.csv")
+    profile.to_csv(folder / "profile.csv", index_label="factor")
+    plots.rank_figure(ranks).savefig(folder / "ranks.png", dpi=110)
+    plots.profile_figure(profile).savefig(folder / "profile.png", dpi=110)
 
 
 def board_text(board: Board, origin: Mapping[str, Any]) -> str:
-    """Return the board as Markdown; where ours are beaten comes first."""
+    """Return the board in Markdown; problems where others beat our policies most come first."""
     ranks = mean_ranks(board.table)
-    # Ranks have no unit: decimals do.
-    ranked = ranks.mean.map("{:.2f}".format).rename_axis("policy").reset_index(name="mean rank")
+    # Ranks need no significant digits, as regrets do: they have no unit.
+    ranking = ranks.mean.map("{:.2f}".format).rename_axis("policy").reset_index(name="mean rank")
     packages = ", ".join(f"{name} {version}" for name, version in origin["versions"].items())
-    first, ours = winners(board.table, OURS).rename(columns=WINNERS), ", ".join(OURS)
+    wins, ours = winners(board.table, OURS).rename(columns=WINNERS), ", ".join(OURS)
     parts = [
         f"# Board {origin['suite']}",
         f"`{origin['command']}`, {origin['date']}, {origin['machine']}; {packages}.",
         "## Who wins where",
-        f"First the problems where other policies beat those of this package ({ours}) by most.",
-        _markdown(first),
+        f"The first problems are those on which others beat the policies of this package ({ours}) most.",
+        _format_markdown(wins),
         "## Mean ranks",
-        _test_text(ranks),
-        _markdown(ranked),
+        _describe_test(ranks),
+        _format_markdown(ranking),
     ]
     for problem, lines in board.summary.groupby("problem", sort=False):
         steps, seeds = lines["horizon"].iloc[0], lines["seeds"].min()
-        lines = lines.assign(ms_per_step=lines["ms_per_step"].map(lambda ms: number_text(ms, 2)))
+        lines = lines.assign(ms_per_step=lines["ms_per_step"].map(lambda ms: format_number(ms, 2)))
         columns = lines.sort_values("average_regret")[list(OF_PROBLEM)].rename(columns=OF_PROBLEM)
-        parts += [f"## {problem}", f"{steps} steps, {seeds} seeds.", _markdown(columns)]
+        parts += [f"## {problem}", f"{steps} steps, {seeds} seeds.", _format_markdown(columns)]
     return "\n\n".join(parts) + "\n"
 
 
-# Headings of the columns that are shown.
+# Headings of the columns of Markdown tables.
 WINNERS = {"regret": "average regret", "ours": "best of ours", "times_the_best": "times the best"}
 OF_PROBLEM = {
     "policy": "policy",
-    "average_regret": "regret at plays",
+    "average_regret": "average regret",
     "average_regret_ci95": "95% +-",
-    "held_regret": "regret of the held action",
     "ms_per_step": "ms a step",
 }
 
 
-def _test_text(ranks: Ranks) -> str:
-    """Return a sentence on the ranks, and on which differences could be chance."""
+def _describe_test(ranks: Ranks) -> str:
+    """Return a sentence on the tests of ranks, and on which differences may be due to chance."""
     if ranks.problems < 2:
         return "Only one problem: no test of ranks."
     return (
-        f"Over {ranks.problems} problems; mean ranks that differ by less than "
-        f"{_cell(ranks.critical_difference, 3)} do not differ at the 5% level (Nemenyi); "
-        f"Friedman p = {_cell(ranks.p_value, 3)}."
+        f"Over {ranks.problems} problems. A difference between mean ranks of less than "
+        f"{_format_cell(ranks.critical_difference, 3)} is not significant at the 5% level (Nemenyi); "
+        f"Friedman p = {_format_cell(ranks.p_value, 3)}."
     )
 
 
-def _markdown(table: pd.DataFrame) -> str:
+def _format_markdown(table: pd.DataFrame) -> str:
     """Return a table in Markdown; intervals and ratios have three digits, other numbers four."""
     digits = [3 if name in ("95% +-", "times the best") else 4 for name in table]
     cells = [
-        [_cell(*each) for each in zip(line, digits, strict=True)]
+        [_format_cell(value, count) for value, count in zip(line, digits, strict=True)]
         for line in table.to_numpy(dtype=object)
     ]
     rule = ["---", *["---:"] * (len(table.columns) - 1)]
     return "\n".join(f"| {' | '.join(line)} |" for line in (list(table.columns), rule, *cells))
 
 
-def _cell(value: object, digits: int) -> str:
-    """Return the text of a cell; a dash stands for NaN."""
+def _format_cell(value: object, digits: int) -> str:
+    """Return the text of a cell, which is a dash for NaN."""
     if not isinstance(value, float):
         return str(value)
-    return "-" if math.isnan(value) else number_text(value, digits)
+    return "-" if math.isnan(value) else format_number(value, digits)

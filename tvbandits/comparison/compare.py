@@ -1,7 +1,7 @@
-"""Comparisons: policies x problems x seeds -> one table of rows.
+"""Comparisons of policies on problems over seeds, which return one table of rows.
 
-Every policy of one seed meets the same realisation of a problem, and the same noise where it plays the
-same point at the same time. The rows are a DataFrame; files, tables, pictures and tests share it.
+With a given seed, every policy plays the same realisation of a problem, with the same noise at the same
+point and time. The rows are a DataFrame, from which all files, tables and pictures are made.
 """
 
 from __future__ import annotations
@@ -34,20 +34,28 @@ from tvbandits.domains.space import MOST_POINTS
 from tvbandits.experts.functions import SimulatorExpert
 from tvbandits.experts.protocol import Expert
 from tvbandits.policies.registry import Policies, label_policies
-from tvbandits.threads import one_blas_thread
-from tvbandits.validation import flag, function, is_whole, optional, require, settle, whole_number
+from tvbandits.threads import limit_blas_threads
+from tvbandits.validation import (
+    as_bool,
+    check_function,
+    check_optional,
+    is_whole,
+    require,
+    set_fields,
+    whole_number,
+)
 
 
 def simulator(problem: Problem, seed: int) -> Expert:
-    """Return the expert of a comparison: the problem's truth with noise of the same variance."""
+    """Return an expert that answers with a problem's rewards and noise of the same variance."""
     return SimulatorExpert(problem, seed=seed)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All runs of a comparison, checked and labelled when it is made.
+    """A plan of all runs of a comparison, whose arguments are checked and labelled.
 
-    Parameters are described in `compare`.
+    The parameters are described in `compare`.
 
     Attributes
     ----------
@@ -62,7 +70,7 @@ class Comparison:
     Raises
     ------
     TypeError, ValueError
-        If something cannot be played; the message names it.
+        If an argument is not valid.
     """
 
     problems: Any
@@ -82,20 +90,22 @@ class Comparison:
         policies = label_policies(self.policies, has_expert=self.expert is not None)
         width = as_width(self.beta)
         seeds = tuple(as_seeds(self.seeds))
-        optional(whole_number, "batch", self.batch, at_most=MOST_POINTS)
-        flag("equal_information", self.equal_information)
-        optional(function, "expert", self.expert, "a function of a problem and a seed, or None")
+        check_optional(whole_number, "batch", self.batch, at_most=MOST_POINTS)
+        as_bool("equal_information", self.equal_information)
+        check_optional(
+            check_function, "expert", self.expert, "a function of a problem and a seed, or None"
+        )
         if not (is_whole(self.n_jobs) and self.n_jobs == -1):
             whole_number("n_jobs, unless it is -1 for all cores,", self.n_jobs, at_most=100_000)
-        steps = {name: steps_of(name, each, self.horizon) for name, each in problems.items()}
+        steps = {label: steps_of(label, problems[label], self.horizon) for label in problems}
         text = None if width is None else text_of_width(self.beta)
         conditions = Conditions(width, text, self.expert, self.batch)
-        settle(self, problems=problems, policies=policies, seeds=seeds)
-        settle(self, steps=steps, conditions=conditions)
+        set_fields(self, problems=problems, policies=policies, seeds=seeds)
+        set_fields(self, steps=steps, conditions=conditions)
 
     @property
     def runs(self) -> list[Key]:
-        """The keys of all runs, in their order."""
+        """Return the keys of all runs, in the order of problems, policies and seeds."""
         return list(product(self.problems, self.policies, self.seeds))
 
 
@@ -116,51 +126,51 @@ def compare(
     Parameters
     ----------
     problems : problems, or a mapping of labels to problems
-        Objects, and names as on the command line ("drifting-bump:candidates=51", and
-        "package.module:problem" of yours), which are their labels.
+        Objects, and names as on the command line ("drifting-bump:candidates=51", or
+        "package.module:problem" for your own), which are their labels.
     policies : policies, or a mapping of labels to policies
         Names as on the command line ("sw-gp-ucb:window=40"), recipes (`policies.gp_ucb`) and makers, in
-        any mixture. A maker is a function or a class that is called with a
-        `tvbandits.policies.Setting`; what it returns has `ask` and `tell`, and its name is the label.
+        any combination. A maker is a function or a class that is called with a
+        `tvbandits.policies.Setting` and returns an object with `ask` and `tell`; its name is the label.
     seeds : int or sequence of int
-        A number n means the seeds 0, ..., n - 1.
+        Seeds of the realisations and their noise; a number n means the seeds 0, ..., n - 1.
     horizon : int, optional
-        Number of steps; each problem's own by default.
+        Number of steps. None: each problem's own.
     n_jobs : int
-        Runs in parallel, each with one BLAS thread; -1 for all cores.
+        Number of parallel runs, each with one BLAS thread; -1 for all cores.
     beta : Confidence, float, "theory" or "package.module:Width", optional
-        The confidence width; by default each policy's own.
+        The confidence width. None: each policy's own.
     expert : callable, optional
-        `expert(problem, seed)` makes the expert of a run; by default it answers with the true reward
-        plus noise of the same variance.
+        `expert(problem, seed)` makes the expert of a run; by default, one that answers with the
+        noise-free reward plus noise of the same variance. None: there are no experts.
     batch : int, optional
-        So many points a step, all at the time of the step and told together: `ask(t, n=batch)`. The
-        reward and the regret of a step are means over its points, x0, ... are its first point, and
-        `best_of_batch_regret` is the regret of its best point. By default each policy plays as many
-        points as it decides itself.
+        Number of points in each step, which are chosen by `ask(t, n=batch)`, played at the time of the
+        step, and reported together. The reward and the regret of a step are means over its points,
+        x0, ... are the coordinates of its first point, and `best_of_batch_regret` is the regret of its
+        best point. None: each policy decides how many points it plays.
     equal_information : bool
         Every bandit without an expert gets as many answers, about random points of the domain in the
         same steps, as the policy of the comparison that gets most. It uses the latest 300 of them as
-        rewards. The remaining difference shows what a good choice and use of questions gains.
+        rewards. The remaining difference shows the gain from good choice and use of queries.
 
     Returns
     -------
     DataFrame
-        One row a step, in the order of problems, policies and seeds, with the columns problem, policy,
+        One row per step, in the order of problems, policies and seeds, with the columns problem, policy,
         width, seed, t, x0, ..., reward, best, regret, cumulative_regret, average_regret, queries,
         answered, cost, seconds, batch_size, dictionary_size, beta, bound. `width` is the width of
         the policy; `reward` and `best` are noise-free; `bound` is the bound of SparQ-GP-UCB's theorem on
-        the average regret, at that width. A batch plays one point a step, and its rewards come together:
-        queries and their cost are in its first row, and each of its rows has its share of the seconds,
-        which are of processor time. With `batch` each step is one row, and has no bound if it plays
-        several points. `summarise` and `pairwise_differences` (`tvbandits.comparison.summary`) make
-        tables of the rows.
+        the average regret, at that width. If a policy chooses a batch itself, its points are played in
+        consecutive steps and reported together: queries and their cost are in its first row, and its
+        seconds, which are processor time, are divided equally among its rows. With `batch`, each step is
+        one row, which has no bound if it has several points. `summarise` and `pairwise_differences`
+        (`tvbandits.comparison.summary`) make tables of the rows.
 
     Raises
     ------
     TypeError, ValueError
-        Before the first run, if an argument is wrong. In a run, if a policy asks for a point
-        outside of the domain, or a problem's value or best is not finite: a note says where.
+        Before the first run, if an argument is not valid. In a run, if a policy asks for a point outside
+        of the domain, or a problem's value or best is not finite; a note names the run and the step.
 
     Examples
     --------
@@ -181,21 +191,22 @@ def compare(
 
 
 def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
-    """Yield the runs of a comparison that are not finished, each as soon as it is there.
+    """Yield the unfinished runs of a comparison, each as soon as it is complete.
 
-    With equal information all policies of a problem and a seed are played together, and come together.
+    With equal information, all policies of a problem and a seed are played together.
     """
     missing = [key for key in plan.runs if key not in finished]
-    places = list(dict.fromkeys((label, seed) for label, _, seed in missing))
-    call = functools.partial(call_in_parallel, _workers(plan))
-    preparations = [
-        (label, plan.problems[label], seed, plan.steps[label]) for label, seed in places
-    ]
-    made = {(each.label, each.seed): each for each in call(prepare, preparations)}
-    realisations = {place: made[place] for place in places}
+    pairs = list(dict.fromkeys((label, seed) for label, _, seed in missing))
+    call = functools.partial(call_in_parallel, _count_workers(plan))
+    preparations = [(label, plan.problems[label], seed, plan.steps[label]) for label, seed in pairs]
+    # The results come in the order in which they are ready.
+    prepared = {(item.label, item.seed): item for item in call(prepare, preparations)}
+    realisations = {pair: prepared[pair] for pair in pairs}
     if plan.equal_information:
-        contests = [(each, plan.policies, plan.conditions) for each in realisations.values()]
-        for runs in call(play_equally, contests):
+        arguments = [
+            (realisation, plan.policies, plan.conditions) for realisation in realisations.values()
+        ]
+        for runs in call(play_equally, arguments):
             yield from (run for run in runs if run.key not in finished)
         return
     yield from call(
@@ -207,53 +218,54 @@ def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
     )
 
 
-def _workers(plan: Comparison, few_runs: int = 4, few_steps: int = 2000) -> int:
-    """Return the number of processes: one where a few runs are over before others have started."""
+def _count_workers(plan: Comparison, few_runs: int = 4, few_steps: int = 2000) -> int:
+    """Return the number of processes: one if a few runs take less time than starting processes."""
     steps = len(plan.policies) * len(plan.seeds) * sum(plan.steps.values())
-    few = len(plan.runs) < few_runs and steps <= few_steps
-    return 1 if plan.n_jobs == -1 and few else plan.n_jobs
+    is_short = len(plan.runs) < few_runs and steps <= few_steps
+    return 1 if plan.n_jobs == -1 and is_short else plan.n_jobs
 
 
 def call_in_parallel(
     workers: int, call: Callable[..., Any], arguments: Sequence[Sequence[Any]]
 ) -> Iterator[Any]:
-    """Yield the results of calls by so many processes, as they are there; by this one if it is one call.
+    """Yield the results of calls in so many processes, each as soon as it is ready.
 
-    A long call does not hold back those after it, which its caller may save.
+    So a long call does not delay the results of later ones, which the caller may save. A single call is
+    made in this process.
     """
-    alone = delayed(functools.partial(call_alone, os.getpid(), call))
+    delayed_call = delayed(functools.partial(call_alone, os.getpid(), call))
     processes = 1 if len(arguments) <= 1 else min(workers, len(arguments))  # -1: all cores
-    # joblib replaces a process whose memory has grown, and loses no run: most of it is free, and stays
-    # with the process until its heap is trimmed.
+    # joblib warns when it replaces a process whose memory has grown; no run is lost by that. Most of
+    # that memory is free, but remains with the process until its heap is trimmed.
     with warnings.catch_warnings():
         warnings.filterwarnings(
             "ignore", "A worker stopped while some jobs were given", UserWarning
         )
         parallel: Any = Parallel(n_jobs=processes, return_as="generator_unordered")
-        yield from parallel(alone(*each) for each in arguments)
+        yield from parallel(delayed_call(*items) for items in arguments)
 
 
 def call_alone(parent: int, call: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function with one BLAS thread: parallel runs share the cores, and threads would disturb.
+    """Call a function with one BLAS thread, since parallel runs use all cores anyway.
 
-    Ctrl-C on a terminal, and at times a request to end, reach all processes. They are for the `parent`
-    to act on: it ends the others.
+    Ctrl-C on a terminal, and sometimes a request to terminate, reach all processes. Processes other than
+    `parent` ignore them: the parent ends them.
     """
     if os.getpid() != parent:
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if os.getppid() == parent:
-            _end_with(parent)
-    with one_blas_thread():
+            _exit_with(parent)
+    with limit_blas_threads():
         return call(*arguments)
 
 
 @functools.cache
-def _end_with(parent: int, seconds: float = 1.0) -> None:
-    """End this process once its parent has ended, as after a SIGKILL; look every so many seconds.
+def _exit_with(parent: int, seconds: float = 1.0) -> None:
+    """End this process after its parent has ended, such as by a SIGKILL; check every `seconds`.
 
-    A process whose parent ends is given another one; where that is not so (Windows), nothing happens.
+    A process whose parent ends gets another parent, except on Windows, where this has no effect.
     """
 
     def watch() -> None:
@@ -267,88 +279,70 @@ def _end_with(parent: int, seconds: float = 1.0) -> None:
 # --- on a cluster -------------------------------------------------------------------------------------
 
 
-LOCAL = re.compile(r"local:([1-9]\d*)")
 ADDRESS = re.compile(r"(tcp|tls|ws|wss|ucx)://\S+|(?!local:)[\w.-]+:\d+")
 
 
-@dataclass(frozen=True)
-class Cluster:
-    """A cluster of Dask that plays runs: workers of this machine, or of any number of them.
+def play_on_cluster(
+    address: str,
+    plans: Sequence[Comparison],
+    finished: Collection[Key],
+    say: Callable[[str], object] = print,
+) -> Iterator[Run]:
+    """Play the unfinished runs of comparisons on a Dask cluster, and yield each when it is complete.
 
-    Dask gives a task whose worker has died to another one; its option
-    `distributed.scheduler.allowed-failures` says how often. A run that is done is yielded at once. If
-    the scheduler stops, the runs that it was playing are lost; the same command plays them again.
+    If a worker dies, Dask gives its task to another worker, as often as its option
+    `distributed.scheduler.allowed-failures` allows. If the scheduler stops, the incomplete runs are
+    lost; repeating the command plays them again.
 
-    Attributes
+    Parameters
     ----------
-    where : str
-        "local:N" for N workers on this machine, each a process; or the address of a scheduler, such as
-        tcp://10.0.0.1:8786.
+    address : str
+        The address of a scheduler, such as tcp://10.0.0.1:8786.
+    plans : sequence of Comparison
+    finished : collection of keys
     say : callable
-        Called with the address of the dashboard.
+        A function that shows a message, which contains the address of the dashboard.
 
     Raises
     ------
     ValueError
-        If `where` is neither, or the package distributed is not installed.
+        If the address is not valid, no scheduler answers there, or the package distributed is not
+        installed.
+    ConnectionError
+        If the scheduler stops before all runs are complete.
     """
-
-    where: str
-    say: Callable[[str], object] = field(default=print, compare=False)
-
-    def __post_init__(self) -> None:
-        valid = LOCAL.fullmatch(self.where) or ADDRESS.fullmatch(self.where)
-        needs = "local:N, or the address of a scheduler such as tcp://10.0.0.1:8786"
-        require(valid, "--cluster", needs, self.where)
-        _import_distributed()
-
-    def __call__(self, plans: Sequence[Comparison], finished: Collection[Key]) -> Iterator[Run]:
-        """Yield the runs of comparisons that are not finished, as they are done.
-
-        Raises
-        ------
-        ConnectionError
-            If the scheduler stops while they are played.
-        """
-        dask = _import_distributed()
-        with ExitStack() as stack:
-            client = stack.enter_context(self._client(dask, stack))
-            self.say(f"dashboard: {client.dashboard_link}")
-            try:
-                # A future that is done is let go, and its rows with it.
-                for future in dask.as_completed(list(_submit(client, plans, finished))):
-                    yield future.result()
-            except (CancelledError, dask.comm.CommClosedError) as error:
-                raise ConnectionError(
-                    f"the scheduler at {self.where} has stopped; complete runs are kept: restart it, "
-                    "and repeat the command"
-                ) from error
-
-    def _client(self, dask: Any, stack: ExitStack) -> Any:
-        """Return a client of the scheduler; the stack closes what was started for it."""
-        local = LOCAL.fullmatch(self.where)
-        if local is None:
-            # Dask logs pages about a lost scheduler; here it is one line.
-            log = logging.getLogger("distributed.client")
-            stack.callback(log.setLevel, log.level)
-            log.setLevel(logging.CRITICAL)
-            try:
-                return dask.Client(self.where, timeout=10)
-            except OSError as error:
-                raise ValueError(f"--cluster: no scheduler answers at {self.where}") from error
-        cluster = dask.LocalCluster(
-            n_workers=int(local[1]),
-            threads_per_worker=1,
-            processes=True,
-            memory_limit=0,
-            dashboard_address="127.0.0.1:0",
-            silence_logs=logging.CRITICAL,
-        )
-        return dask.Client(stack.enter_context(cluster))
+    requirement = (
+        "the address of a scheduler such as tcp://10.0.0.1:8786; --jobs is for this machine"
+    )
+    require(ADDRESS.fullmatch(address), "--cluster", requirement, address)
+    try:
+        import distributed
+    except ImportError as error:
+        raise ValueError("--cluster needs Dask: pip install 'tvbandits[dask]'") from error
+    dask: Any = distributed  # which has no types
+    with ExitStack() as stack:
+        # Dask would log pages about a lost scheduler, for which one error message is enough.
+        log = logging.getLogger("distributed.client")
+        stack.callback(log.setLevel, log.level)
+        log.setLevel(logging.CRITICAL)
+        try:
+            client = stack.enter_context(dask.Client(address, timeout=10))
+        except OSError as error:
+            raise ValueError(f"--cluster: no scheduler answers at {address}") from error
+        say(f"dashboard: {client.dashboard_link}")
+        try:
+            # No reference to a finished future is kept, so that its rows can be freed.
+            for future in dask.as_completed(list(_submit(client, plans, finished))):
+                yield future.result()
+        except (CancelledError, dask.comm.CommClosedError) as error:
+            raise ConnectionError(
+                f"the scheduler at {address} has stopped; complete runs are kept: restart it, and "
+                "repeat the command"
+            ) from error
 
 
 def _submit(client: Any, plans: Sequence[Comparison], finished: Collection[Key]) -> Iterator[Any]:
-    """Yield the futures of runs, each on a problem that is prepared once, on some worker."""
+    """Submit all unfinished runs, and yield their futures; each realisation is prepared only once."""
     submit = functools.partial(
         client.submit, functools.partial(call_alone, os.getpid()), pure=False
     )
@@ -362,12 +356,3 @@ def _submit(client: Any, plans: Sequence[Comparison], finished: Collection[Key])
                 realisations[label, seed] = submit(prepare, *preparation)
             realisation = realisations[label, seed]
             yield submit(play_run, realisation, name, plan.policies[name], plan.conditions)
-
-
-def _import_distributed() -> Any:
-    """Return the package distributed; a `ValueError` says how to install it."""
-    try:
-        import distributed
-    except ImportError as error:
-        raise ValueError("--cluster needs Dask: pip install 'tvbandits[dask]'") from error
-    return distributed

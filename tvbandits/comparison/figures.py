@@ -1,4 +1,4 @@
-"""What the pictures of beliefs and of comparisons share: figures of their own, and axes of a user's."""
+"""Helpers of all pictures: figures that notebooks display, checks of a user's axes, and labels."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from tvbandits.validation import of_kind
+from tvbandits.validation import check_instance
 
 
 class NotebookFigure(Figure):
-    """A figure of inches (width, height) that is a picture where it is a notebook's last expression.
+    """A figure with a size in inches (width, height) that a notebook displays as a picture.
 
-    It belongs to no pyplot, which would keep it until it is closed.
+    It is not registered with pyplot, which would keep it in memory until it is closed.
     """
 
     def __init__(self, size: tuple[float, float]) -> None:
@@ -23,7 +23,7 @@ class NotebookFigure(Figure):
         FigureCanvasAgg(self)
 
     def png(self, dpi: int = 100) -> bytes:
-        """Return the picture in the format PNG, with so many dots an inch."""
+        """Return the picture in PNG format, with a resolution of `dpi` dots per inch."""
         picture = BytesIO()
         self.savefig(picture, format="png", dpi=dpi)
         return picture.getvalue()
@@ -34,19 +34,19 @@ class NotebookFigure(Figure):
 
 Place: TypeAlias = dict[str, Any]
 
-# Where the legend of a figure stands, and that of axes of a user's, which may have neighbours.
+# The place of the legend in a figure of ours, and within a user's axes, which may have neighbours.
 BESIDE: Place = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5), "frameon": False}
 WITHIN: Place = {"loc": "best"}
 
 
-def check_axes(ax: object, panels: int, needs: str) -> Axes:
-    """Return axes that are to hold so many panels; an error says what would need but one."""
-    of_kind("ax", ax, Axes, "matplotlib Axes")
+def check_axes(ax: object, panels: int, remedy: str) -> Axes:
+    """Return a user's axes; raise a `ValueError` with the remedy if the picture has several panels."""
+    check_instance("ax", ax, Axes, "matplotlib Axes")
     if panels != 1:
-        raise ValueError(f"ax holds one panel, and {panels} are needed: {needs}")
+        raise ValueError(f"ax holds one panel, and {panels} are needed: {remedy}")
     return cast(Axes, ax)
 
 
-def label_of(what: str, unit: str) -> str:
-    """Return a label with its unit, if there is one."""
-    return f"{what} ({unit})" if unit else what
+def label_of(quantity: str, unit: str) -> str:
+    """Return the label of a quantity, with its unit if it has one."""
+    return f"{quantity} ({unit})" if unit else quantity

@@ -1,4 +1,4 @@
-"""Frontiers: the regret of each query plan against the number of queries."""
+"""Frontiers, which show the regret of each query plan against the number of queries."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from tvbandits.comparison.summary import summarise
 from tvbandits.policies.names import parse_spec
 from tvbandits.queries.plans import PLANS
 
-# The plans are compared with the same policy without an expert, and with that of the paper.
+# The plans are compared with the same policy without an expert, and with the policy of the paper.
 WITHOUT, PAPER = "adaptive-gp-ucb", "sparq-gp-ucb"
 
 
 def frontier_policies(budgets: Sequence[float], plans: Sequence[str]) -> list[str]:
-    """Return the policies of a frontier, as `tvbandits.compare` takes them.
+    """Return the names of a frontier's policies, for `tvbandits.compare`.
+
+    `budgets` are numbers of queries per step, `plans` the names of query plans.
 
     Raises
     ------
     ValueError
-        If a budget is not positive, or a plan is not known.
+        If a budget is not positive, or there is no plan of that name.
     """
     for budget in budgets:
         if not 0 < budget < math.inf:
@@ -38,7 +40,7 @@ def frontier_policies(budgets: Sequence[float], plans: Sequence[str]) -> list[st
 
 
 def frontier_table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the summary of a frontier's rows with the columns plan and budget (NaN for the others)."""
+    """Return the summary of a frontier's rows, with the columns plan and budget (NaN without one)."""
     summary = summarise(rows)
     parsed = [parse_spec(text) for text in summary["policy"]]
     summary["plan"] = [parameters.get("plan", name) for name, parameters in parsed]

@@ -1,8 +1,8 @@
-"""Pictures of the beliefs of a bandit and of the results of a comparison. All are readable in grey.
+"""Pictures of a bandit's posterior and of the results of comparisons, which can be read in grey, too.
 
-Every function returns a figure that belongs to no window: a notebook shows it, a script saves it. With
-`ax` a function draws into these axes of yours, where it needs but one panel, and returns them. Colours
-follow the style of matplotlib: on a dark ground (`dark_background`) they are light.
+Every function returns a figure without a window, which a notebook displays and a script can save. With
+`ax`, a function whose picture has one panel draws into these axes of yours, and returns them. Colours
+follow the style of matplotlib: on a dark background (`dark_background`) they are light.
 """
 
 from __future__ import annotations
@@ -35,70 +35,73 @@ from tvbandits.comparison.summary import Panel, Ranks, count_text, panels_of
 from tvbandits.datasets.tables.references import References
 from tvbandits.policies.registry import POLICIES
 from tvbandits.queries.plans import PLANS
-from tvbandits.text import number_text
-from tvbandits.validation import of_kind
+from tvbandits.text import format_number
+from tvbandits.validation import check_instance
 
 # --- styles of curves ---------------------------------------------------------------------------------
 
-# Numbers of markers and of dashes have no common factor, so that 44 curves differ without colour. Hues
-# come near themselves after 8, 13, 21 and 34 places, and markers and dashes are others then.
+# The numbers of markers and dashes have no common factor, so that 44 curves differ even without colour.
+# Hues become similar after 8, 13, 21 and 34 curves, which have other markers or dashes.
 MARKERS = "osD^vP*X<>p"
 DASHES = ("-", "--", "-.", (0, (1, 1)))
 
 
 def styles_of(policies: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return the style of the curve of each policy, as matplotlib takes it.
+    """Return the style of each policy's curve, as arguments of matplotlib's `plot`.
 
-    A policy of the package looks the same in every picture: its place among all policies decides. Of
-    several settings of one ("name:window=40", "name:window=80"), the plain name or else the first one
-    has this style; the others, and policies of one's own, have the next free ones, with hollow markers.
+    A policy of the package has the same style in every picture, by its index among all policies. Of
+    several settings of a policy ("name:window=40", "name:window=80"), the plain name, or else the first
+    setting, has this style. The other settings, and the user's own policies, have further styles, with
+    hollow markers.
     """
     policies = [str(policy) for policy in policies]
-    places = {name: place for place, name in enumerate(POLICIES)}
+    indices = {name: index for index, name in enumerate(POLICIES)}
     styles = {}
     for policy in sorted(policies, key=lambda name: ":" in name):
-        place = places.pop(policy.partition(":")[0], None)
-        if place is not None:
-            styles[policy] = _style(place, hollow=False)
-    free = itertools.count(len(POLICIES))
+        index = indices.pop(policy.partition(":")[0], None)
+        if index is not None:
+            styles[policy] = _make_style(index, hollow=False)
+    next_index = itertools.count(len(POLICIES))
     return styles | {
-        policy: _style(next(free), hollow=True) for policy in policies if policy not in styles
+        policy: _make_style(next(next_index), hollow=True)
+        for policy in policies
+        if policy not in styles
     }
 
 
-# Luminance of the colours in turn, on a light and on a dark ground: all are seen on it.
+# Luminances of consecutive colours that are visible on a light and on a dark background.
 ON_LIGHT, ON_DARK = (0.32, 0.45, 0.2), (0.6, 0.8, 0.5)
 LUMINANCE = np.array([0.2126, 0.7152, 0.0722])
 
 
-def _ground() -> tuple[str, tuple[float, ...]]:
-    """Return the colour that is drawn on, and luminances that are seen on it."""
-    ground: str = rcParams["axes.facecolor"]
-    return ground, ON_DARK if np.dot(to_rgb(ground), LUMINANCE) < 0.5 else ON_LIGHT
+def _find_background() -> tuple[str, tuple[float, ...]]:
+    """Return the background colour, and the luminances that are visible on it."""
+    background: str = rcParams["axes.facecolor"]
+    return background, ON_DARK if np.dot(to_rgb(background), LUMINANCE) < 0.5 else ON_LIGHT
 
 
-def _style(place: int, *, hollow: bool) -> dict[str, Any]:
-    """Return the style of a place."""
-    ground, brightness = _ground()
-    # Hues a golden section apart: neighbours differ, and none comes again.
-    hue = hsv_to_rgb((place * 0.618034 % 1.0, 0.85, 1.0))
-    bright = hue * brightness[place % len(brightness)] / (hue @ LUMINANCE)
+def _make_style(index: int, *, hollow: bool) -> dict[str, Any]:
+    """Return the style with an index."""
+    background, luminances = _find_background()
+    # Steps of the golden section: consecutive hues differ, and no hue is repeated.
+    hue = hsv_to_rgb((index * 0.618034 % 1.0, 0.85, 1.0))
+    bright = hue * luminances[index % len(luminances)] / (hue @ LUMINANCE)
     colour = to_hex(np.minimum(bright, 1.0))
     return {
         "color": colour,
-        "linestyle": DASHES[place % len(DASHES)],
-        "linewidth": 1.8 + 0.4 * (place // (len(MARKERS) * len(DASHES))),
-        "marker": MARKERS[place % len(MARKERS)],
-        "markersize": 11 if MARKERS[place % len(MARKERS)] == "*" else 7,
-        "markerfacecolor": ground if hollow else colour,
-        "markeredgecolor": colour if hollow else ground,
+        "linestyle": DASHES[index % len(DASHES)],
+        "linewidth": 1.8 + 0.4 * (index // (len(MARKERS) * len(DASHES))),
+        "marker": MARKERS[index % len(MARKERS)],
+        "markersize": 11 if MARKERS[index % len(MARKERS)] == "*" else 7,
+        "markerfacecolor": background if hollow else colour,
+        "markeredgecolor": colour if hollow else background,
         "markeredgewidth": 1.4 if hollow else 0.6,
     }
 
 
 # --- regret against the step --------------------------------------------------------------------------
 
-# Names of the references in legends, and the dashes of their lines in points.
+# The names of the references in legends, and the dashes of their lines, in points.
 REFERENCES = {
     "uniform": ("uniform choice", (1, 6)),
     "best_fixed": ("best fixed point", (1, 3)),
@@ -108,7 +111,7 @@ REFERENCES = {
 
 
 def reference_label(name: str, references: References | None) -> str:
-    """Return the name of a reference in legends and tables; of n points a step it says so."""
+    """Return the name of a reference in legends and tables, with its points per step if several."""
     label, points = REFERENCES[name][0], 1 if references is None else references.points
     if points == 1 or "best" not in label:
         return label
@@ -136,23 +139,26 @@ def regret_figure(
     *,
     ax: Axes | None = None,
 ) -> NotebookFigure | Axes:
-    """Draw the average regret R_t / t against t: mean over seeds and a band of one deviation.
+    """Draw the average regret R_t / t against t: the mean over seeds with a band of one deviation.
 
-    One panel a problem, or one a problem and width where a policy has several. The legend names the
-    curves from above to below, as they end; a policy has the same style in every picture.
+    There is a panel for each problem, or, if a policy has several widths, for each problem and width.
+    The legend has the order of the curves' ends, from top to bottom. A policy has the same style in
+    every picture.
 
     Parameters
     ----------
     rows : DataFrame
         The rows of `tvbandits.compare`.
-    references, units : mappings of problem to References and to str, optional
-        Thin horizontal lines, and the unit of the reward.
+    references : mapping of problem to References, optional
+        Regrets that are drawn as thin horizontal lines.
+    units : mapping of problem to str, optional
+        Units of the rewards.
     ax : matplotlib Axes, optional
-        Axes of yours for rows of one panel.
+        Your own axes, for rows of one panel.
 
     Returns
     -------
-    matplotlib Figure, or the Axes that were given
+    matplotlib Figure, or `ax`
 
     Raises
     ------
@@ -172,15 +178,15 @@ def regret_figure(
     step t
     """
     panels, styles = panels_of(rows), styles_of(rows["policy"].unique())
-    for problem, each in (references or {}).items():
-        needs = "References, as References(**values) makes them of those in a run.json"
-        of_kind(f"the references of {problem}", each, References, needs)
+    for problem, value in (references or {}).items():
+        requirement = "References, such as References(**values) with the values in a run.json"
+        check_instance(f"the references of {problem}", value, References, requirement)
     if ax is not None:
         axes = check_axes(ax, len(panels), "give rows of one problem and width")
         _draw_panel(axes, panels[0], styles, references or {}, units or {}, WITHIN)
         return axes
     labels = max(group["policy"].nunique() for _, _, group in panels) + len(REFERENCES)
-    height = max(4.8, 0.25 * labels)  # inches: a legend may need more room than its panel
+    height = max(4.8, 0.25 * labels)  # inches; the legend may be higher than its panel
     figure = NotebookFigure((9.6, height * len(panels)))
     grid = figure.subplots(len(panels), squeeze=False)[:, 0]
     for axes, panel in zip(grid, panels, strict=True):
@@ -199,7 +205,7 @@ def _draw_panel(
     units: Mapping[str, str],
     place: Place,
 ) -> None:
-    """Draw the curves of a panel with title and labels."""
+    """Draw the curves of a panel, with title and labels."""
     problem, width, group = panel
     _draw_regret(axes, group, references.get(problem), styles, place)
     width = "width of the theorem" if width == "width theory" else width
@@ -222,23 +228,23 @@ def _draw_regret(
     for i, (policy, rows) in enumerate(group.groupby("policy", sort=False)):
         style, at_step = styles[str(policy)], rows.groupby("t")["average_regret"]
         mean, spread = at_step.mean(), at_step.std().fillna(0.0)
-        every = max(len(mean) // 8, 1)  # markers of several curves stand beside each other
+        every = max(len(mean) // 8, 1)  # markers of different curves are at different steps
         marks = ((i * every // count + every // (2 * count)) % len(mean), every)
-        axes.plot(mean, label=_short(str(policy)), markevery=marks, **style)
+        axes.plot(mean, label=_shorten(str(policy)), markevery=marks, **style)
         band = mean - spread, mean + spread
         axes.fill_between(mean.index, *band, color=style["color"], alpha=0.12, linewidth=0)
     values = {} if references is None else references.averages
-    for policy in group["policy"].unique():  # as a line it would lie on its own curve
+    for policy in group["policy"].unique():  # a reference that is played has a curve already
         values.pop(policy, None)
     for name, value in values.items():
         label, dashes = reference_label(name, references), REFERENCES[name][1]
         axes.axhline(
             value, label=label, color=rcParams["text.color"], linewidth=0.7, linestyle=(0, dashes)
         )
-    _limit(axes, group, values.values())
+    _set_limits(axes, group, values.values())
     axes.set_xlim(0, int(group["t"].max()))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    # From above to below, as the curves end.
+    # The order of the legend is that of the curves' ends, from top to bottom.
     lines = sorted(axes.get_lines(), key=lambda line: -float(np.asarray(line.get_ydata())[-1]))
     legend = axes.legend(handles=lines, fontsize=9, handlelength=3.0, **place)
     for text in legend.get_texts():
@@ -247,18 +253,18 @@ def _draw_regret(
     axes.grid(axis="y", linewidth=0.3)
 
 
-def _limit(axes: Axes, group: pd.DataFrame, references: Iterable[float]) -> None:
-    """Leave the first few steps, where averages jump, out of the choice of limits."""
+def _set_limits(axes: Axes, group: pd.DataFrame, references: Iterable[float]) -> None:
+    """Set the limits of the y axis, by all but the first steps, in which averages vary most."""
     late = group[group["t"] > max(int(group["t"].max()) // 20, 1)]
     curves = (late if len(late) else group).groupby(["policy", "t"])["average_regret"].mean()
-    # Below 0 lies regret against a best that is not the best of all, as of some problem of one's own.
+    # Regret is negative if the `best` of a user's problem is not the largest reward.
     values = [0.0, *curves.dropna(), *references]
     low, high = 1.12 * min(values), 1.12 * max(values)
     axes.set_ylim(low, high if high > low else 1.0)
 
 
-def _short(name: str, longest: int = 40) -> str:
-    """Return a name that leaves room for the curves: a long one without its middle."""
+def _shorten(name: str, longest: int = 40) -> str:
+    """Return a name of at most `longest` characters, without the middle of a longer one."""
     return name if len(name) <= longest else f"{name[: longest - 13]}…{name[-12:]}"
 
 
@@ -274,10 +280,10 @@ def frontier_figure(
 def frontier_figure(
     rows: pd.DataFrame, units: Mapping[str, str] | None = None, *, ax: Axes | None = None
 ) -> Figure | Axes:
-    """Draw average regret against queries per step, a curve for each query plan.
+    """Draw average regret against queries per step, with a curve for each query plan.
 
-    One panel a problem, with 95% intervals over seeds. The policy that asks nobody is a line, the
-    paper's a point. With `ax`, axes of yours, rows of one problem are drawn there.
+    There is a panel for each problem, with 95% intervals over seeds. The policy without an expert is a
+    horizontal line, the paper's policy a point. With `ax`, rows of one problem are drawn into your axes.
     """
     table = frontier_table(rows)
     parts = [part for _, part in table.groupby("problem", sort=False)]
@@ -293,9 +299,9 @@ def frontier_figure(
 
 
 def _draw_frontier(axes: Axes, part: pd.DataFrame, units: Mapping[str, str], place: Place) -> None:
-    """Draw the curves of a problem from its lines of `frontier_table`."""
+    """Draw the curves of a problem, whose lines of `frontier_table` are given."""
     problem = str(part["problem"].iloc[0])
-    styles = styles_of([*PLANS, PAPER])  # a plan looks the same whatever else is drawn
+    styles = styles_of([*PLANS, PAPER])  # a plan has the same style in every picture
     for plan, lines in part.groupby("plan", sort=False):
         x, y = lines["queries_per_step"], lines["average_regret"]
         if plan == WITHOUT:
@@ -303,7 +309,7 @@ def _draw_frontier(axes: Axes, part: pd.DataFrame, units: Mapping[str, str], pla
         else:
             bars = lines["average_regret_ci95"].fillna(0.0)
             axes.errorbar(x, y, bars, label=str(plan), capsize=3, **styles[str(plan)])
-    _scale(axes, part)
+    _set_scales(axes, part)
     seeds, steps = count_text(part["seeds"], "seed"), count_text(part["horizon"], "step")
     axes.set_title(f"{problem}, {panels_of(part)[0].width}, {seeds}, {steps}")
     axes.set_xlabel("queries per step")
@@ -311,11 +317,11 @@ def _draw_frontier(axes: Axes, part: pd.DataFrame, units: Mapping[str, str], pla
     axes.legend(title="bars: 95% intervals", **place)
 
 
-def _scale(axes: Axes, table: pd.DataFrame) -> None:
-    """Put queries in powers of two; regret from zero, or by its logarithm where it spans much."""
+def _set_scales(axes: Axes, table: pd.DataFrame) -> None:
+    """Set a logarithmic scale for queries, and for regret a linear one unless its range is large."""
     axes.set_xscale("log", base=2)
     queries = table["queries_per_step"][table["queries_per_step"] > 0]
-    if len(queries):  # a frontier that was cut short may have no curve yet
+    if len(queries):  # a frontier that was interrupted may have no curve
         low, high = math.floor(math.log2(queries.min())), math.ceil(math.log2(queries.max()))
         ticks = [2.0**power for power in range(low, high + 1)]
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -330,25 +336,10 @@ def _scale(axes: Axes, table: pd.DataFrame) -> None:
 # --- the pictures of a board --------------------------------------------------------------------------
 
 
-@overload
-def rank_figure(ranks: Ranks) -> Figure: ...
-@overload
-def rank_figure(ranks: Ranks, *, ax: Axes) -> Axes: ...
-def rank_figure(ranks: Ranks, *, ax: Axes | None = None) -> Figure | Axes:
-    """Draw mean ranks as points, best on top; the grey bar is the critical difference.
-
-    With `ax`, axes of yours, they are drawn there.
-    """
-    if ax is not None:
-        axes = check_axes(ax, 1, "")
-        _draw_ranks(axes, ranks)
-        return axes
+def rank_figure(ranks: Ranks) -> Figure:
+    """Draw mean ranks as points, the best at the top; the grey band is the critical difference."""
     figure = NotebookFigure((8.0, 1.4 + 0.28 * len(ranks.mean)))
-    _draw_ranks(figure.add_subplot(), ranks)
-    return figure
-
-
-def _draw_ranks(axes: Axes, ranks: Ranks) -> None:
+    axes = figure.add_subplot()
     ink = rcParams["text.color"]
     places = range(len(ranks.mean))
     axes.plot(ranks.mean.to_numpy(), places, "o", color=ink, markersize=6)
@@ -357,33 +348,19 @@ def _draw_ranks(axes: Axes, ranks: Ranks) -> None:
         axes.axvspan(
             best, best + ranks.critical_difference, color=ink, alpha=0.15, linewidth=0, zorder=0
         )
-        within = f"within {number_text(ranks.critical_difference, 3)} (grey)"
+        within = f"within {format_number(ranks.critical_difference, 3)} (grey)"
         axes.set_title(f"not different from the best at the 5% level: {within}", fontsize=9)
     axes.set_yticks(list(places), [str(name) for name in ranks.mean.index], fontsize=9)
     axes.invert_yaxis()
     axes.grid(axis="x", linewidth=0.6)
     axes.set_xlabel(f"mean rank over {ranks.problems} problems (1 is best)")
-
-
-@overload
-def profile_figure(shares: pd.DataFrame) -> Figure: ...
-@overload
-def profile_figure(shares: pd.DataFrame, *, ax: Axes) -> Axes: ...
-def profile_figure(shares: pd.DataFrame, *, ax: Axes | None = None) -> Figure | Axes:
-    """Draw the share of problems within a factor of the best policy's regret, a line a policy.
-
-    With `ax`, axes of yours, it is drawn there.
-    """
-    if ax is not None:
-        axes = check_axes(ax, 1, "")
-        _draw_profile(axes, shares, WITHIN)
-        return axes
-    figure = NotebookFigure((9.0, 5.2))
-    _draw_profile(figure.add_subplot(), shares, BESIDE)
     return figure
 
 
-def _draw_profile(axes: Axes, shares: pd.DataFrame, place: Place) -> None:
+def profile_figure(shares: pd.DataFrame) -> Figure:
+    """Draw the share of problems within a factor of the best policy's regret, a line a policy."""
+    figure = NotebookFigure((9.0, 5.2))
+    axes = figure.add_subplot()
     styles = styles_of(shares.columns)
     every = max(len(shares) // 6, 1)
     for i, name in enumerate(shares.columns):
@@ -397,4 +374,5 @@ def _draw_profile(axes: Axes, shares: pd.DataFrame, place: Place) -> None:
     axes.set_xlabel("factor of the best policy's average regret")
     axes.set_ylabel("share of problems")
     axes.set_ylim(-0.02, 1.02)
-    axes.legend(fontsize=8, **place)
+    axes.legend(fontsize=8, **BESIDE)
+    return figure

@@ -1,7 +1,7 @@
-"""Tables of the rows of a comparison, and the references that they are read against.
+"""Tables of the rows of a comparison, and the regrets of model-free references.
 
-The rows are one DataFrame, a line for every step of every run, as `compare` returns them. Every table,
-picture and page is made from them.
+The rows are one DataFrame with a line for every step of every run, as `compare` returns them. Every
+table, picture and report is made from them.
 
 [De] = J. Demsar. Statistical comparisons of classifiers over multiple data sets. JMLR 7, 2006. (mean
 ranks, the critical difference of Nemenyi)
@@ -24,34 +24,34 @@ from tvbandits.datasets.environment import Environment
 from tvbandits.datasets.tables.references import References, references
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.problem import Problem, rewards_at
-from tvbandits.text import number_text
-from tvbandits.validation import several, whole_number
+from tvbandits.text import format_number
+from tvbandits.validation import as_list, whole_number
 
-# Problem, policy and seed of a run: its label, and the columns that have it.
+# The key of a run, problem, policy and seed, and the columns with these.
 Key = tuple[str, str, int]
 RUN_COLUMNS = ["problem", "policy", "seed"]
 
-# In the column `width`, of a policy that has no width.
+# The text in the column `width` for a policy without a width.
 NO_WIDTH = "none"
 
-# Columns of `summarise`.
+# The columns of `summarise`.
 SUMMARY = [
     *("problem", "policy", "width", "seeds", "horizon"),
     *("average_regret", "average_regret_sd", "average_regret_ci95", "last_fifth_regret"),
     *("queries_per_step", "answered_per_step", "cost_per_step", "seconds_per_step"),
 ]
 
-# Columns of rows of which a summary has the mean over plays; the last two are not always there.
+# Columns of rows whose means over plays are in a summary; the last two are optional.
 COUNTS = ("queries", "answered", "cost", "seconds", "violations", "move_cost")
 
 
-# In rows and in the summary, where a comparison sets the size of a batch.
+# A column of rows and summary that exists if a comparison sets the size of a batch.
 BEST_OF_BATCH = "best_of_batch_regret"
 
 
 @dataclass(frozen=True)
 class Run:
-    """One finished run: its label, and a table with a row for every step."""
+    """A finished run, with a table that has a row for every step."""
 
     problem: str
     policy: str
@@ -60,40 +60,24 @@ class Run:
 
     @property
     def key(self) -> Key:
-        """The key of the run among all runs."""
+        """Return the key of the run: problem, policy and seed."""
         return self.problem, self.policy, self.seed
 
 
-class Summary(pd.DataFrame):
-    """A summary, whose names `to_latex` escapes unless its argument `escape` says otherwise.
-
-    Pandas itself leaves the underscore of `average_regret`, at which LaTeX stops. What is made of
-    a summary, such as some of its columns, is one too.
-    """
-
-    @property
-    def _constructor(self) -> type[Summary]:
-        return Summary
-
-    def to_latex(self, *arguments: Any, **options: Any) -> Any:
-        """Return the table for LaTeX, as that of pandas does: it needs `tvbandits[report]`."""
-        return super().to_latex(*arguments, **{"escape": True, **options})
-
-
-def summarise(rows: pd.DataFrame) -> Summary:
+def summarise(rows: pd.DataFrame) -> pd.DataFrame:
     """Return one line for each problem and policy, with the columns `SUMMARY`, in the order of the rows.
 
-    `average_regret` is the mean over seeds of R_T / T, `average_regret_sd` its deviation over seeds,
-    `average_regret_ci95` the half-width of its 95% t-interval; `last_fifth_regret` is the mean regret
-    of the last fifth of the steps. Deviation and interval are NaN for a single seed. Where a step plays
-    several points, regret is a mean over plays, and the columns per step count once a step. Where
-    a problem has limits, `violations_per_step` says how many of them a play violates on average; where
-    moves cost something, `move_cost_per_step` says how much, which is no part of the regret;
-    `cost_per_step` is that of questions. Where a comparison sets the size of a batch,
-    `best_of_batch_regret` is the mean regret of the best point of each.
+    `average_regret` is the mean over seeds of R_T / T, `average_regret_sd` its standard deviation over
+    seeds, `average_regret_ci95` the half-width of its 95% t-interval; `last_fifth_regret` is the mean
+    regret of the last fifth of the steps. Deviation and interval are NaN for a single seed. If a step
+    has several points, regret is a mean over them, and the columns per step count the step once. For a
+    problem with limits, `violations_per_step` is the mean number of limits that a play violates. If
+    moves cost something, `move_cost_per_step` is their mean cost, which is no part of the regret.
+    `cost_per_step` is the cost of expert queries. If a comparison sets the size of a batch,
+    `best_of_batch_regret` is the mean regret of the best point of each batch.
 
-    `summarise(rows).to_latex()` escapes names; `tvbandits.comparison.latex.latex_table(rows)` has
-    headings and rounded numbers besides.
+    `summarise(rows).to_latex(escape=True, float_format="%.3g")` is a table for LaTeX, by pandas, which
+    needs `tvbandits[report]`.
 
     Examples
     --------
@@ -105,51 +89,51 @@ def summarise(rows: pd.DataFrame) -> Summary:
         policy  seeds  queries_per_step
     0  uniform      2               0.0
     """
-    place = SUMMARY[:3]
-    rows = one_width(rows)
-    groups = rows.groupby(place, sort=False)
+    keys = SUMMARY[:3]
+    rows = merge_widths(rows)
+    groups = rows.groupby(keys, sort=False)
     horizon = groups["t"].transform("max")
-    late = rows[rows["t"] > horizon - np.maximum(horizon // 5, 1)]
-    of_seeds = (
-        rows.groupby([*place, "seed"], sort=False)["regret"].mean().groupby(place, sort=False)
-    )
+    last_fifth = rows[rows["t"] > horizon - np.maximum(horizon // 5, 1)]
+    regrets = rows.groupby([*keys, "seed"], sort=False)["regret"].mean().groupby(keys, sort=False)
     table = pd.DataFrame(
         {
-            "seeds": of_seeds.size(),
+            "seeds": regrets.size(),
             "horizon": groups["t"].max(),
-            "average_regret": of_seeds.mean(),
-            "average_regret_sd": of_seeds.std(),
-            "average_regret_ci95": of_seeds.agg(half_interval),
-            "last_fifth_regret": late.groupby(place, sort=False)["regret"].mean(),
+            "average_regret": regrets.mean(),
+            "average_regret_sd": regrets.std(),
+            "average_regret_ci95": regrets.agg(half_interval),
+            "last_fifth_regret": last_fifth.groupby(keys, sort=False)["regret"].mean(),
             **{f"{name}_per_step": groups[name].mean() for name in COUNTS if name in rows},
         }
     )
     if BEST_OF_BATCH in rows:
         table[BEST_OF_BATCH] = groups[BEST_OF_BATCH].mean()
-    return Summary(table.reset_index())
+    return table.reset_index()
 
 
-def one_width(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return rows whose width is "by seed" where a policy finds one for every seed: it is one policy."""
-    place = [rows["problem"], rows["policy"]]
-    alike = rows["width"].groupby(place).transform("nunique") == 1
-    widths = rows["width"].groupby([*place, rows["seed"]]).transform("nunique")
-    several_a_seed = widths.groupby(place).transform("max") > 1
-    kept = rows["width"].where(alike | several_a_seed, "by seed")
-    return rows.assign(width=kept)
+def merge_widths(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows with the width "by seed" for a policy that has one width for each seed.
+
+    Otherwise such a policy would count as several policies.
+    """
+    keys = [rows["problem"], rows["policy"]]
+    is_single = rows["width"].groupby(keys).transform("nunique") == 1
+    widths_per_seed = rows["width"].groupby([*keys, rows["seed"]]).transform("nunique")
+    are_several = widths_per_seed.groupby(keys).transform("max") > 1
+    return rows.assign(width=rows["width"].where(is_single | are_several, "by seed"))
 
 
 def half_interval(values: pd.Series[float]) -> float:
-    """Return half of a 95% t-interval of the mean; NaN for one value alone."""
+    """Return half the width of a 95% t-interval of the mean; NaN for a single value."""
     n = len(values)
     return float(values.std() * student.ppf(0.975, max(n - 1, 1)) / n**0.5)
 
 
 def by_run(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return mean regrets over steps: a line a problem and seed, a column a policy, in their order."""
-    again = rows.duplicated([*RUN_COLUMNS, "t"])
-    if again.any():
-        name = rows.loc[again, "policy"].iloc[0]
+    """Return mean regrets over steps: a line for each problem and seed, a column for each policy."""
+    is_repeated = rows.duplicated([*RUN_COLUMNS, "t"])
+    if is_repeated.any():
+        name = rows.loc[is_repeated, "policy"].iloc[0]
         raise ValueError(f'"{name}" was played several times with one seed: give rows of one width')
     runs = rows.groupby(RUN_COLUMNS, sort=False)["regret"].mean().reset_index()
     table = runs.pivot(index=["problem", "seed"], columns="policy", values="regret")
@@ -159,20 +143,20 @@ def by_run(rows: pd.DataFrame) -> pd.DataFrame:
 def pairwise_differences(rows: pd.DataFrame, reference: str | None = None) -> pd.DataFrame:
     """Return the differences in mean regret to `reference`, paired by seed, with 95% t-intervals.
 
-    What seeds have in common is taken out: an interval that does not reach 0 tells two policies apart,
-    also where their own intervals overlap.
+    Pairing removes the variation between seeds: if an interval does not contain 0, the two policies
+    differ, even if their own intervals overlap.
 
     Parameters
     ----------
     rows : DataFrame
         The rows of a comparison.
     reference : str, optional
-        A policy; that of the least mean of each problem by default.
+        A policy. None: on each problem, the policy with the smallest mean regret.
 
     Returns
     -------
     DataFrame
-        problem, policy, reference, seeds, difference (of the policy less the reference: positive is
+        Columns problem, policy, reference, seeds, difference (policy minus reference: positive is
         worse), ci95.
 
     Raises
@@ -213,12 +197,13 @@ class Ranks:
     Attributes
     ----------
     mean : Series
-        By policy, the best first.
+        Mean ranks by policy, the best first.
     critical_difference : float
         Mean ranks that differ by less do not differ at the 5% level (Nemenyi); NaN for one problem or
         policy.
     p_value : float
-        That all are alike (Friedman); NaN for fewer than 3 policies or 2 problems.
+        P-value of the hypothesis that all policies are equal (Friedman); NaN for fewer than 3 policies
+        or 2 problems.
     problems : int
     """
 
@@ -229,18 +214,18 @@ class Ranks:
 
 
 def by_problem(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return mean regrets over steps and seeds, a line a problem and a column a policy.
+    """Return mean regrets over steps and seeds, problems x policies.
 
-    Only seeds that all policies of the problem have played count, so that policies are paired.
+    Only seeds that all policies have played on a problem count, so that policies are paired.
     """
     return by_run(rows).dropna().groupby(level="problem", sort=False).mean()
 
 
 def mean_ranks(table: pd.DataFrame) -> Ranks:
-    """Rank the policies of a table (problems x policies) on each problem, less being better ([De]).
+    """Rank the policies of a table of regrets (problems x policies) on each problem ([De]).
 
-    The critical difference is q sqrt(k (k + 1) / (6 N)), with the quantile q of the studentised range
-    over sqrt 2.
+    The critical difference is q sqrt(k (k + 1) / (6 N)), where q is the quantile of the studentised
+    range divided by sqrt 2.
     """
     N, k = table.shape
     mean = table.rank(axis=1).mean().sort_values(kind="stable")
@@ -254,20 +239,24 @@ def mean_ranks(table: pd.DataFrame) -> Ranks:
 
 
 def performance_profile(table: pd.DataFrame, factors: Sequence[float]) -> pd.DataFrame:
-    """Return the share of problems on which a policy is within a factor of the best one ([DM])."""
+    """Return the fraction of problems on which a policy is within a factor of the best one ([DM]).
+
+    `table` has regrets (problems x policies); the result has shape (factors, policies).
+    """
     least = table.min(axis=1)
     ratios = table.div(least.where(least > 0, np.nan), axis=0)
     ratios = ratios.where(table.ne(least, axis=0), 1.0).fillna(math.inf)
     return pd.DataFrame({factor: (ratios <= factor).mean() for factor in factors}).T
 
 
-def winners(table: pd.DataFrame, ours: Sequence[str]) -> pd.DataFrame:
-    """Return who wins where: problem, best policy and its regret, our best one and the ratio of the two.
+def winners(table: pd.DataFrame, own_policies: Sequence[str]) -> pd.DataFrame:
+    """Return the best policy of each problem, and the best of our own policies.
 
-    The problems where ours is beaten most come first.
+    The columns are problem, best, regret, ours, times_the_best (the ratio of our regret to the best).
+    The problems with the largest ratios come first.
     """
     least = table.min(axis=1)
-    own = table[[name for name in table.columns if name.partition(":")[0] in ours]]
+    own = table[[name for name in table.columns if name.partition(":")[0] in own_policies]]
     lines = pd.DataFrame({"best": table.idxmin(axis=1), "regret": least, "ours": ""})
     if len(own.columns):
         lines["ours"] = own.idxmin(axis=1)
@@ -277,25 +266,26 @@ def winners(table: pd.DataFrame, ours: Sequence[str]) -> pd.DataFrame:
 
 
 class Panel(NamedTuple):
-    """Rows, or lines of a summary, of one problem, which are shown together."""
+    """Rows, or lines of a summary, of one problem that are shown together."""
 
     problem: str
     width: str
-    """The width of all policies that have one, in words, or "several widths"."""
+    """A text with the common width of the policies, or "several widths"."""
     rows: pd.DataFrame
 
 
 def panels_of(table: pd.DataFrame) -> list[Panel]:
-    """Return one panel a problem; one a problem and width where a policy was played with several."""
+    """Return a panel for each problem, or, if a policy has several widths, for each of them."""
     panels: list[Panel] = []
-    table = one_width(table) if "seed" in table else table
+    table = merge_widths(table) if "seed" in table else table
     for problem, group in table.groupby("problem", sort=False):
         widths = [width for width in group["width"].unique() if width != NO_WIDTH]
         if (group.groupby("policy")["width"].nunique() > 1).any():
-            # Who has no width belongs into every panel.
-            parts = [group[group["width"].isin([width, NO_WIDTH])] for width in widths]
-            shown = zip([f"width {width}" for width in widths], parts, strict=True)
-            panels += [Panel(str(problem), *each) for each in shown]
+            # Policies without a width are in every panel.
+            panels += [
+                Panel(str(problem), f"width {width}", group[group["width"].isin([width, NO_WIDTH])])
+                for width in widths
+            ]
         else:
             texts = [f"width {width}" for width in widths] or ["no width"]
             width = texts[0] if len(texts) == 1 else "several widths"
@@ -309,28 +299,28 @@ def problem_references(
     horizon: int | None = None,
     points: int | None = None,
 ) -> References:
-    """Return the average regret of players without a model, as a mean over a problem's realisations.
+    """Return the average regret of model-free players, as a mean over a problem's realisations.
 
-    They choose so many `points` a step, one by default.
-
-    A box, or a very large domain, is represented by 1000 uniform points, and regret is still measured
-    from the best of the whole domain. Under limits the players know where these hold, and keep to them;
-    where they hold nowhere, all is allowed.
+    They play `points` points in each step, one by default. On a box, or a very large domain, they choose
+    among 1000 uniform points, and their regret is relative to the best of the whole domain. On a problem
+    with limits, they know which points satisfy them, and play only these; if none does, they play any.
     """
     environment = Environment.of(problem)
-    numbers = as_seeds(seeds) if environment.random else [0]
-    each = [_references(environment.realise(seed), horizon, points or 1) for seed in numbers]
+    numbers = as_seeds(seeds) if environment.is_random else [0]
+    results = [
+        _compute_references(environment.realise(seed), horizon, points or 1) for seed in numbers
+    ]
     means: dict[str, Any] = {
-        name: float(np.mean([getattr(one, name) for one in each]))
-        for name, value in each[0]._asdict().items()
+        name: float(np.mean([getattr(result, name) for result in results]))
+        for name, value in results[0]._asdict().items()
         if name != "points" and value is not None
     }
-    return each[0]._replace(**means)
+    return results[0]._replace(**means)
 
 
-def _references(environment: Environment, horizon: int | None, count: int) -> References:
+def _compute_references(environment: Environment, horizon: int | None, count: int) -> References:
     problem, domain = environment.problem, environment.problem.domain
-    # A reward that stands still is known after two steps.
+    # Two steps of a constant reward have the same averages as any longer run.
     length = 2 if problem.variation == 0.0 else horizon or problem.horizon
     steps = range(1, min(length, horizon or length) + 1)
     if isinstance(domain, Candidates) and len(domain) * len(steps) <= 20_000_000:
@@ -350,7 +340,7 @@ def _references(environment: Environment, horizon: int | None, count: int) -> Re
 
 
 def count_text(numbers: Iterable[int], noun: str) -> str:
-    """Return numbers for a title: "1 seed", "5 seeds", or "1-5 seeds" where they differ."""
+    """Return the text of counts for a title: "1 seed", "5 seeds", or "1-5 seeds" if they differ."""
     values = list(numbers)
     low, high = min(values), max(values)
     number = f"{high}" if low == high else f"{low}-{high}"
@@ -360,10 +350,10 @@ def count_text(numbers: Iterable[int], noun: str) -> str:
 def regret_texts(
     values: Sequence[float], decimals: int = 3, *, rounding: float = 1e-12
 ) -> list[str]:
-    """Return regrets of one problem as they are printed, whatever their unit.
+    """Return the texts of regrets of one problem, with enough digits whatever their unit.
 
-    There are decimals where these show enough digits, and three significant digits elsewhere; a dash
-    stands for NaN. A share of `rounding` of the largest is 0.
+    Regrets from 0.1 to 1e6 have `decimals` decimals, others three significant digits; a dash stands for
+    NaN. Values up to `rounding` times the largest are rounded to 0.
 
     Examples
     --------
@@ -382,16 +372,16 @@ def regret_texts(
         elif size == 0.0 or 0.1 <= size < 1e6:
             texts.append(f"{value if size else 0.0:.{decimals}f}")
         else:
-            texts.append(number_text(value, 3))
+            texts.append(format_number(value, 3))
     return texts
 
 
 def as_seeds(seeds: int | Sequence[int], most: int = 1_000_000) -> list[int]:
-    """Return the seeds themselves, which are 0, ..., n - 1 for a number n of at most so many."""
+    """Return the seeds of an argument, which are 0, ..., n - 1 for a number n <= `most`."""
     if not isinstance(seeds, Iterable):
         return list(range(whole_number("seeds", seeds, at_most=most)))
-    items = several("seeds", seeds, "a whole number, or a sequence of whole numbers")
+    items = as_list("seeds", seeds, "a whole number, or a sequence of whole numbers")
     numbers = [whole_number("each of seeds", seed, at_least=0) for seed in items]
     if not numbers or len(set(numbers)) < len(numbers):
-        raise ValueError(f"seeds must be at least one, and different, got {numbers}")
+        raise ValueError(f"seeds must be at least one number, all different, got {numbers}")
     return numbers

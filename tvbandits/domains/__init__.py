@@ -1,1 +1,1 @@
-"""Where a bandit may play: candidates, boxes, spaces with names, arms; contexts and availability."""
+"""Domains of a bandit: candidates, boxes, spaces with names, arms; their contexts and availability."""

@@ -1,4 +1,4 @@
-"""What may be played now: a part of the domain, for one decision."""
+"""Availability: the part of a domain from which one decision may choose."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Context, Domain
 from tvbandits.domains.moving import Move
-from tvbandits.domains.parameters import texts
+from tvbandits.domains.parameters import as_texts
 from tvbandits.errors import PlayError
-from tvbandits.ties import first_of_largest, row_of_largest
-from tvbandits.validation import Array, as_rows, describe, is_finite_number, require, several
+from tvbandits.ties import acquisition_argmax, first_argmax
+from tvbandits.validation import Array, as_list, as_rows, describe, is_finite_number, require
 
 # A mask (A,) or row numbers of the candidates, ranges of coordinates by name (`Ranges`), or a function
 # from points (m, d) to a mask (m,).
@@ -24,76 +24,76 @@ Availability = ArrayLike | Mapping[str, Sequence[float | str]] | Callable[[Array
 
 
 class NothingAvailableError(PlayError):
-    """No point of the domain is available."""
+    """An error for a decision without any available point."""
 
 
 class Ranges:
-    """A rule that can be written down: which points lie within ranges of coordinates.
+    """A rule by which points are available if some coordinates lie within ranges.
+
+    Unlike a function, it can be written to a file.
 
     Parameters
     ----------
     domain : Domain
     ranges : mapping of str to (float, float) or to sequence of str
-        By the name of a coordinate, the lowest and the highest value, both included; or the categories
-        that are available. Coordinates without a range are free.
+        For the name of a coordinate, the lowest and the highest available value, or the available
+        categories. Coordinates without a range are not restricted.
 
     Raises
     ------
     ValueError
-        If a name is unknown, or a range is neither two numbers in their order nor texts.
+        If a name is unknown, or a range is neither two increasing numbers nor texts.
     """
 
     def __init__(self, domain: Domain, ranges: Mapping[str, Sequence[float | str]]) -> None:
         self._names = domain.coordinate_names
         self._ranges = dict[str, list[float | str]]()
-        for name, given in ranges.items():
+        for name, limits in ranges.items():
             if name not in self._names:
-                there = ", ".join(self._names)
+                names = ", ".join(self._names)
                 raise ValueError(
-                    f"available: unknown coordinate {describe(name)}; there are: {there}"
+                    f"available: unknown coordinate {describe(name)}; there are: {names}"
                 )
-            where, needs = (
-                f"available: the range of {name}",
-                "a lowest and a highest number, or texts",
-            )
-            ends = [given] if isinstance(given, str) else several(where, given, needs)
-            numbers = len(ends) == 2 and all(map(is_finite_number, ends))
-            is_range = numbers and ends[0] <= ends[1]
-            require(is_range or self._are_texts(ends), where, needs, ends)
+            argument = f"available: the range of {name}"
+            needs = "a lowest and a highest number, or texts"
+            ends = [limits] if isinstance(limits, str) else as_list(argument, limits, needs)
+            are_numbers = len(ends) == 2 and all(map(is_finite_number, ends))
+            is_range = are_numbers and ends[0] <= ends[1]
+            require(is_range or self._are_texts(ends), argument, needs, ends)
             self._ranges[name] = ends
 
     @staticmethod
     def _are_texts(ends: list[float | str]) -> bool:
-        return bool(ends) and all(isinstance(each, str) for each in ends)
+        return bool(ends) and all(isinstance(end, str) for end in ends)
 
     def __call__(self, X: Any) -> NDArray[np.bool_]:
-        """Return which points lie within, shape (m,): of an array (m, d), or a frame by name."""
-        inside = np.ones(len(X), dtype=bool)
+        """Return a mask (m,) of the points in the ranges; `X` is an array (m, d) or a frame."""
+        is_inside = np.ones(len(X), dtype=bool)
         for name, ends in self._ranges.items():
             column = X[:, self._names.index(name)] if isinstance(X, np.ndarray) else X[name]
             values = np.asarray(column)
             if self._are_texts(ends):
-                inside &= np.isin(values.astype(str), ends)
+                is_inside &= np.isin(values.astype(str), ends)
             else:
-                inside &= (values >= ends[0]) & (values <= ends[1])
-        return inside
+                is_inside &= (values >= ends[0]) & (values <= ends[1])
+        return is_inside
 
 
 @dataclass(frozen=True, eq=False)
 class Available:
-    """Which points may be played.
+    """The available points of a domain, as a mask of candidates, functions, or a list of points.
 
     Attributes
     ----------
     domain : Domain
     mask : boolean array of shape (A,), or None
-        Of candidates.
+        The mask of candidates; None for other domains.
     test : callable or None
-        Of any other domain: points (m, d), or a frame of them on a space, to a mask (m,).
+        For other domains: a function from points (m, d), or a frame of them on a space, to a mask (m,).
     within : callable or None
-        Of any other domain, too: points (m, d) to a mask (m,) that narrows it down.
+        For other domains: a further function from points (m, d) to a mask (m,), which must hold, too.
     points : array of shape (k, d), or None
-        Of any other domain, in place of functions, which cannot be saved: these points alone.
+        For other domains: all available points, instead of functions, which cannot be saved.
     """
 
     domain: Domain
@@ -103,10 +103,10 @@ class Available:
     points: Array | None = None
 
     def __call__(self, X: Array) -> NDArray[np.bool_]:
-        """Return which of the points `X` (m, d) of the domain are available, shape (m,)."""
+        """Return a mask (m,) of the available ones among points `X` (m, d) of the domain."""
         if self.points is not None:
-            listed = set(map(tuple, self.points.tolist()))
-            return np.array([tuple(x) in listed for x in X.tolist()], dtype=bool)
+            points = set(map(tuple, self.points.tolist()))
+            return np.array([tuple(x) in points for x in X.tolist()], dtype=bool)
         if self.mask is None:
             mask = np.ones(len(X), dtype=bool)
             if self.test is not None:
@@ -122,52 +122,52 @@ class Available:
             both = self.points is not None and other.points is not None
             return both and np.array_equal(self.points, other.points)  # type: ignore[arg-type]
         if self.mask is None or other.mask is None:
-            theirs = other.mask, other.test, other.within
-            return all(map(is_, (self.mask, self.test, self.within), theirs))
+            parts = other.mask, other.test, other.within
+            return all(map(is_, (self.mask, self.test, self.within), parts))
         return np.array_equal(self.mask, other.mask)
 
     __hash__ = None  # type: ignore[assignment]
 
 
-def decision_domain(
+def get_decision_domain(
     domain: Domain, available: Availability, context: Context
 ) -> tuple[Domain, Available | None]:
-    """Return the domain of a decision, at the context if one is measured, and what is available.
+    """Return the domain of a decision, at the measured context if there is one, and its availability.
 
     Raises
     ------
     NothingAvailableError, ValueError
-        As `availability_of`; or if a context that is measured is not given, or not all of it.
+        As `check_availability`; or if a measured context is missing or incomplete.
     """
     if not domain.context_parameters:
-        return domain, availability_of(domain, available, context)
-    here = domain.at_context(domain.context_values(context))
-    return here, availability_of(here, available, None)
+        return domain, check_availability(domain, available, context)
+    domain = domain.at_context(domain.context_values(context))
+    return domain, check_availability(domain, available, None)
 
 
-def availability_of(
+def check_availability(
     domain: Domain, available: Availability, context: Context, *, any_context: bool = False
 ) -> Available | None:
-    """Return what a decision may choose from; None: everything.
+    """Return the checked availability of a decision; None: all points are available.
 
     Parameters
     ----------
     domain : Domain
     available : mask, row numbers, names of arms, ranges of coordinates by name, or function, optional
     context : array of shape (c,), optional
-        Values of the context columns: the rows that have them are available.
+        The values of the context columns, to which the choice is restricted.
     any_context : bool
-        Rows of several contexts may be available: nobody is to play them now.
+        Whether rows of several contexts may be available, as for queries instead of plays.
 
     Raises
     ------
     NothingAvailableError
-        If no candidate is left.
+        If no candidate is available.
     ValueError
-        If `available` or `context` is not of a form that suits the domain; or it has context columns,
-        and neither says what the context is.
+        If `available` or `context` does not suit the domain; or if the domain has context columns, and
+        neither determines the context.
     """
-    if isinstance(available, ChoiceSet):  # of a rule around a bandit: of arrays, on a space, too
+    if isinstance(available, ChoiceSet):  # from a rule that contains a bandit; it takes arrays
         return narrow(domain, None, available)
     if isinstance(available, Mapping):
         available = Ranges(domain, available)
@@ -178,7 +178,7 @@ def availability_of(
     if not isinstance(domain, Candidates):
         if context is not None:
             raise ValueError(
-                f"context is for a domain that was made with context=, got {describe(domain)}"
+                f"context needs a domain that was created with context=, got {describe(domain)}"
             )
         if callable(available):
             return Available(domain, None, available)
@@ -187,18 +187,20 @@ def availability_of(
     mask = np.ones(len(domain), dtype=bool) if available is None else _mask_of(domain, available)
     if context is not None:
         in_context = np.zeros(len(domain), dtype=bool)
-        in_context[domain.rows_of(context)] = True
+        in_context[domain.find_context_rows(context)] = True
         mask = mask & in_context
+    any_chosen = bool(mask.any())
     mask[list(domain.retired)] = False
     if not mask.any():
-        where = "" if context is None else f" in the context {np.asarray(context).tolist()}"
-        raise NothingAvailableError(f"none of the {len(domain)} candidates is available{where}")
+        ending = "" if context is None else f" in the context {np.asarray(context).tolist()}"
+        ending += "; those that would be are retired" if any_chosen else ""
+        raise NothingAvailableError(f"none of the {len(domain)} candidates is available{ending}")
     if context is None and needs_context:
         contexts = domain.points_at(np.flatnonzero(mask))[:, list(domain.context)]
         if (contexts != contexts[0]).any():
             raise ValueError(
-                f"{domain!r} has a context, which the world gives and nobody chooses: "
-                "say context=values"
+                f"{domain!r} has context columns, which are not chosen: give their present values "
+                "as context="
             )
     mask.setflags(write=False)
     return Available(domain, mask, None)
@@ -207,7 +209,7 @@ def availability_of(
 def narrow(
     domain: Domain, available: Available | None, within: Callable[[Array], NDArray[np.bool_]]
 ) -> Available | None:
-    """Return what is available, less the points (m, d) that `within` maps to False; None: everything."""
+    """Return an availability without the points (m, d) that `within` maps to False; None: all."""
     if not isinstance(domain, Candidates):
         if available is None:
             return Available(domain, None, None, within)
@@ -228,36 +230,38 @@ def _mask_of(domain: Candidates, available: Any) -> NDArray[np.bool_]:
         )
     if callable(available):
         return domain.evaluate(lambda X: _as_mask(available(domain.decode(X)), len(X))).copy()
-    if domain.is_named and texts(available) is not None:  # of arms
+    if domain.is_named and as_texts(available) is not None:  # of arms
         available = domain.index(domain.check(available))
     if np.ma.is_masked(available):
         raise ValueError(f"available must have no masked values, got {describe(available)}")
     try:
         values = np.asarray(available)
     except ValueError:
-        values = np.empty(0)  # ragged: it is no mask
+        values = np.empty(0)  # sequences of different lengths
     if values.dtype == bool:
         return _as_mask(values, len(domain)).copy()
     mask = np.zeros(len(domain), dtype=bool)
     if values.ndim != 1 or (len(values) and values.dtype.kind not in "iu"):
-        what = "a mask or row numbers of the candidates"
-        raise ValueError(f"available must be {what}, got {describe(available)}")
-    # What is meant as a mask of zeros and ones would name the first two rows again and again.
+        needs = "a mask or row numbers of the candidates"
+        raise ValueError(f"available must be {needs}, got {describe(available)}")
+    # Rows must be distinct, so that a mask of zeros and ones is not taken for row numbers.
     mask[as_rows(values, len(domain), "row numbers in available")] = True
     return mask
 
 
 def _as_mask(values: ArrayLike, n: int) -> NDArray[np.bool_]:
+    """Return a checked mask (n,)."""
     mask = np.asarray(values)
     if mask.dtype != bool or mask.shape != (n,):
         raise ValueError(
-            f"available must say True or False for {n} points, got shape {mask.shape} of {mask.dtype}"
+            f"available must be True or False for each of {n} points, got shape {mask.shape} of "
+            f"{mask.dtype}"
         )
     return mask
 
 
 class ChoiceSet:
-    """The points to choose from: available, and not pending where there is anything else.
+    """The points that may be chosen: available ones, and pending ones only if no others are left.
 
     On a box, points that differ by less than a thousandth of its sides count as one.
 
@@ -265,19 +269,19 @@ class ChoiceSet:
     ----------
     domain : Domain
     available : Available, optional
-        Everything by default.
+        All points by default.
     pending : array of shape (m, d)
-        Points to choose only if there are no others.
+        Points that may be chosen only if there are no others.
     move : Move, optional
-        What is chosen is worth less by the price of going there.
+        The move from the present position, whose price is subtracted from the value of a point.
     price : callable, optional
-        And by what else points (m, d) cost, shape (m,).
+        A function from points (m, d) to further prices (m,), which are subtracted, too.
     """
 
-    # So many points of a domain that is not finite are drawn before none of them counts as available.
-    most_drawn: ClassVar[int] = 65_536
-    # So many of those that are available are compared: a batch may need it for each of its points.
-    most_compared: ClassVar[int] = 4096
+    # The number of draws from an infinite domain before it counts as unavailable as a whole.
+    draw_count: ClassVar[int] = 65_536
+    # The largest number of available draws that are compared, for each point of a batch.
+    comparison_count: ClassVar[int] = 4096
 
     def __init__(
         self,
@@ -290,13 +294,13 @@ class ChoiceSet:
         self._domain, self._available, self._move, self._price = domain, available, move, price
         self._resolution = domain.resolution
         self._pending = pending[:0]
-        # Which candidates remain: to look again at all pending points would be quadratic in them.
+        # The remaining candidates, since a comparison with all pending points each time is quadratic.
         self._remaining: NDArray[np.bool_] = np.empty(0, dtype=bool)
         for x in pending:
             self.exclude(x)
 
     def __call__(self, X: Array) -> NDArray[np.bool_]:
-        """Return which of the points `X` (m, d) of the domain may be chosen, shape (m,)."""
+        """Return a mask (m,) of the points `X` (m, d) of the domain that may be chosen."""
         domain = self._domain
         if len(self._pending) and isinstance(domain, Candidates) and X is domain.X:
             return np.array(self._remaining)
@@ -313,12 +317,12 @@ class ChoiceSet:
 
     @property
     def is_everything(self) -> bool:
-        """Whether every point of the domain may be chosen, at no price."""
+        """Return whether all points of the domain may be chosen, at no price."""
         has_price = self._move is not None or self._price is not None
         return self._available is None and len(self._pending) == 0 and not has_price
 
     def sample(self, rng: np.random.Generator) -> Array:
-        """Return a point (d,) at random, of those that may be chosen.
+        """Return a random point (d,) among those that may be chosen.
 
         Raises
         ------
@@ -331,7 +335,7 @@ class ChoiceSet:
         return np.asarray(self._draw(rng)[0].copy())
 
     def exclude(self, x: Array) -> None:
-        """Exclude `x` (d,) from the choice; once nothing remains, everything may be chosen again."""
+        """Exclude `x` (d,) from the choice; if nothing remains, all points may be chosen again."""
         if isinstance(self._domain, Candidates):
             self._remaining = self(self._domain.X) & (x != self._domain.X).any(axis=1)
         self._pending = np.vstack([self._pending, x])
@@ -339,9 +343,9 @@ class ChoiceSet:
             self._pending = self._pending[:0]
 
     def restrict(self, function: Callable[[Array], Array]) -> Callable[[Array], Array]:
-        """Return `function` less the price, and minus infinity where a point may not be chosen."""
+        """Return `function` minus the price; it is minus infinity at points that may not be chosen."""
 
-        def worth(X: Array) -> Array:
+        def net_value(X: Array) -> Array:
             values = function(X)
             if self.is_everything:
                 return values
@@ -351,58 +355,57 @@ class ChoiceSet:
                 values = values - self._price(X)
             return np.where(self(X), values, -np.inf)
 
-        return worth
+        return net_value
 
-    def best(self, function: Callable[[Array], Array], rng: np.random.Generator) -> Array:
-        """Return the point (d,) of the largest value that may be chosen.
+    def find_best(self, function: Callable[[Array], Array], rng: np.random.Generator) -> Array:
+        """Return the point (d,) with the largest value among those that may be chosen.
 
         Raises
         ------
         NothingAvailableError
             If none is found.
         """
-        if self.is_everything:  # with its slopes, where it has any
+        if self.is_everything:  # the function itself, which may have slopes
             return self._domain.maximize(function, rng)[0].copy()
-        worth = self.restrict(function)
-        return self.repair(self._domain.maximize(worth, rng)[0], worth, rng)
+        net_value = self.restrict(function)
+        return self.repair(self._domain.maximize(net_value, rng)[0], net_value, rng)
 
-    def best_of(self, values: Array, rng: np.random.Generator) -> Array:
-        """Return the candidate (d,) of the largest of `values` (A,) that may be chosen."""
+    def find_best_candidate(self, values: Array, rng: np.random.Generator) -> Array:
+        """Return the candidate (d,) with the largest of `values` (A,) that may be chosen."""
         domain = self._domain
-        assert isinstance(domain, Candidates)  # nothing else has rows
-        return self.best(lambda X: values[domain.index(X)], rng)
+        assert isinstance(domain, Candidates)  # other domains have no rows
+        return self.find_best(lambda X: values[domain.index(X)], rng)
 
     def repair(
         self, x: Array, function: Callable[[Array], Array], rng: np.random.Generator
     ) -> Array:
-        """Return `x` (d,) if it may be chosen, or else the best out of many random points that may.
+        """Return `x` (d,) if it may be chosen, or else the best of many random points that may.
 
-        A search that met no point that is available does not know where to climb; and it meets the very
-        point that one is at by chance alone.
+        A search among unavailable points finds no slope to climb. With a move cost, the present position
+        is compared, too, since a search of a box would hardly ever find exactly that point.
 
         Raises
         ------
         NothingAvailableError
-            If none of them may be chosen.
+            If none of the random points may be chosen.
         """
         if not (self.is_everything or self(x[None, :])[0]):
-            X = self._draw(rng)[: self.most_compared]
-            x = X[row_of_largest(function(X), X, rng)]
+            X = self._draw(rng)[: self.comparison_count]
+            x = X[acquisition_argmax(function(X), X, rng)]
         if self._move is not None and not isinstance(self._domain, Candidates):
             both = np.stack([self._move.start.x, x])
-            x = x if not self(both)[0] else both[first_of_largest(function(both))]
+            x = x if not self(both)[0] else both[first_argmax(function(both))]
         return x.copy()
 
     def _draw(self, rng: np.random.Generator) -> Array:
-        """Return those of many random points that may be chosen, shape (m, d)."""
-        X = self._domain.sample(self.most_drawn, rng)
+        """Return the points (m, d) that may be chosen among many random ones."""
+        X = self._domain.sample(self.draw_count, rng)
         mask = self(X)
         if not mask.any():
             self._pending = self._pending[:0]
             mask = self(X)
         if not mask.any():
             raise NothingAvailableError(
-                f"available says that none of {self.most_drawn} points of {self._domain!r} is "
-                "available"
+                f"none of {self.draw_count} random points of {self._domain!r} is available"
             )
         return X[mask]

@@ -1,4 +1,4 @@
-"""A finite set of points, searched exactly."""
+"""Candidates: a finite set of points, whose maximum is found exactly; and a measured context of them."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from tvbandits.domains.domain import (
     Domain,
     append_context,
     as_context_parameters,
-    context_row,
+    check_context_values,
 )
 from tvbandits.domains.parameters import TOLERANCE, Category, Parameter, as_bounds
-from tvbandits.domains.rows import MemoryRows, Rows, keys_of, rows_outside_memory
+from tvbandits.domains.rows import MemoryRows, Rows, hash_rows, open_rows
 from tvbandits.errors import PlayError
-from tvbandits.ties import check_acquisition, first_of_largest, row_of_largest
+from tvbandits.ties import acquisition_argmax, check_acquisition, first_argmax
 from tvbandits.validation import (
     Array,
     Index,
     as_floats,
+    as_list,
     as_points,
     as_rows,
+    check_function as check_function,
     describe,
-    function as check_function,
     is_whole,
     require,
-    settle,
-    several,
+    set_fields,
     whole_number,
 )
 
@@ -46,28 +46,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Candidates(Domain):
-    """A finite set of points, searched exactly.
+    """A finite set of points, whose maximum is found exactly.
 
     Parameters
     ----------
     X : array of shape (A, d), Dask array, or path of a .npy file
-        The candidates: at least one, no two of them equal. Of an array, such as a memory map that fits
-        into memory, a read-only copy is kept. All else is read in blocks when it is looked at
-        (`tvbandits.domains.rows`), for upper confidence bounds on `Nystrom`: `tvbandits.policies.bbkb`,
-        `bkb`, or `gp_ucb` with `Options(posterior="nystrom")`. That rows differ is then taken on trust.
-        The chunks of a Dask array are computed by the current client when they are looked at.
+        The candidates: at least one, no two of them equal. An array, also a memory map, is copied into
+        memory. A Dask array or a file is read in blocks (`tvbandits.domains.rows`), for upper confidence
+        bounds on `Nystrom`: `tvbandits.policies.bbkb`, `bkb`, or `gp_ucb` with
+        `Options(posterior="nystrom")`. Their rows are then not checked to be distinct. The current
+        client computes the chunks of a Dask array whenever they are read.
     context : sequence of int, or mapping of str to parameters, optional
-        Columns that are given by the world when a point is to be chosen, not chosen with it. A mapping
-        such as `{"outside": (-15, 20)}`: what is measured then, further coordinates of any value; this
-        makes `CandidatesInContext`.
+        Columns whose values are given for each decision instead of chosen. Or a mapping such as
+        `{"outside": (-15, 20)}`: further coordinates, which are measured before a decision and may have
+        any value; the result is then of class `CandidatesInContext`.
     retired : sequence of int, optional
-        Rows that are not played any more; what was read there still tells about the others.
+        Rows that are not played any more; their readings still inform about the others.
 
     Raises
     ------
     ValueError
-        If `X` is not a finite matrix with a row and a column, or has two equal rows; or `context` is
-        not made of different columns of it, with at least one left to choose.
+        If `X` is not a finite matrix with a row and a column, or has two equal rows; or if `context`
+        does not consist of distinct columns of it, or leaves none to choose.
 
     Examples
     --------
@@ -81,12 +81,12 @@ class Candidates(Domain):
     context: Sequence[int] = ()
     retired: Sequence[int] = ()
 
-    # Of more candidates there is no table of rows: a point is looked for in block after block.
+    # The largest number of candidates in a table of rows; of more, points are searched block by block.
     largest_table: ClassVar[int] = 50_000
-    # So many points are looked for one by one where there is no table, and more by a search tree.
+    # The largest number of points that are searched one by one without a table; more by a search tree.
     most_one_by_one: ClassVar[int] = 64
 
-    if TYPE_CHECKING:  # what may be given is more than what is kept
+    if TYPE_CHECKING:  # the arguments may be of more types than the fields
 
         def __init__(
             self,
@@ -104,24 +104,24 @@ class Candidates(Domain):
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
-        X: Any = rows_outside_memory(self.X)
+        X: Any = open_rows(self.X)
         if X is None:
             X = _check_distinct(as_points(self.X, name="candidates"))
         count, dimension = X.shape
         context = _check_part("context", self.context, dimension, "column to choose")
         retired = _check_part("retired", self.retired, count, "row to play")
-        settle(self, X=X, context=context, retired=retired)
+        set_fields(self, X=X, context=context, retired=retired)
 
     @classmethod
     def grid(cls, bounds: ArrayLike, points_per_axis: int | Sequence[int]) -> Candidates:
-        """Return a regular grid over `bounds` (d, 2), ends included; the last column runs fastest."""
+        """Return a regular grid over `bounds` (d, 2), ends included; the last column varies fastest."""
         intervals = as_bounds(bounds)
         d, name, largest = len(intervals), "points_per_axis", 10_000_000
         needs = "a whole number, or one for each axis"
-        single = is_whole(points_per_axis)
-        each = [points_per_axis] * d if single else several(name, points_per_axis, needs)
-        require(len(each) == d, name, needs, points_per_axis)
-        counts = [whole_number(name, n, at_most=largest) for n in each]
+        is_single = is_whole(points_per_axis)
+        numbers = [points_per_axis] * d if is_single else as_list(name, points_per_axis, needs)
+        require(len(numbers) == d, name, needs, points_per_axis)
+        counts = [whole_number(name, n, at_most=largest) for n in numbers]
         needs = f"for at most {largest} points: take a Box, or fewer points"
         require(math.prod(counts) <= largest, name, needs, points_per_axis)
         axes = [np.linspace(a, b, n) for (a, b), n in zip(intervals, counts, strict=True)]
@@ -129,32 +129,32 @@ class Candidates(Domain):
 
     @property
     def dimension(self) -> int:
-        """Number of coordinates of a point."""
+        """Return the number of coordinates of a point."""
         return int(self.X.shape[1])
 
     @property
     def context_columns(self) -> tuple[int, ...]:
-        """Columns that are given by the world when a point is to be chosen."""
+        """Return the columns whose values are given for each decision."""
         return tuple(self.context)
 
     @property
     def active(self) -> Array:
-        """The points (n, d) that are not retired."""
+        """Return the points (n, d) that are not retired."""
         return self.points_at(np.setdiff1d(np.arange(len(self)), self.retired))
 
     @cached_property
     def in_memory(self) -> bool:
-        """Whether all candidates are in memory, as `X`."""
+        """Return whether all candidates are in memory, as the array `X`."""
         return isinstance(self.X, np.ndarray)
 
     @cached_property
     def rows(self) -> Rows:
-        """The candidates in blocks."""
+        """Return the candidates in blocks."""
         X: Any = self.X
         return MemoryRows(X) if self.in_memory else X
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
-        """Yield the number of the first row, and the points (n, d), of each block."""
+        """Yield the first row number and the points (n, d) of each block."""
         starts = np.cumsum([0, *self.rows.sizes])
         for number, start in enumerate(starts[:-1].tolist()):
             yield start, self.rows.read(number, slice(None))
@@ -172,10 +172,10 @@ class Candidates(Domain):
             return self.X[rows]
         starts = np.cumsum([0, *self.rows.sizes])
         X = np.empty((len(rows), self.dimension))
-        block_of = np.searchsorted(starts, rows, side="right") - 1
-        for number in np.unique(block_of).tolist():
-            here = block_of == number
-            X[here] = self.rows.read(number, rows[here] - starts[number])
+        blocks = np.searchsorted(starts, rows, side="right") - 1
+        for number in np.unique(blocks).tolist():
+            in_block = blocks == number
+            X[in_block] = self.rows.read(number, rows[in_block] - starts[number])
         return X
 
     def __repr__(self) -> str:
@@ -199,7 +199,7 @@ class Candidates(Domain):
         return hash((self.X.shape, content, self.context, self.retired))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The search tree is rebuilt where it is needed.
+        # Without the search tree, which can be built again.
         return type(self).__restored__, tuple(self.__saved__().values())
 
     def __saved__(self) -> dict[str, Any]:
@@ -214,22 +214,22 @@ class Candidates(Domain):
 
     @cached_property
     def ends(self) -> tuple[Array, Array]:
-        """Lowest and highest value of each coordinate, (d,) each."""
+        """Return the lowest and the highest value of each coordinate, (d,) each."""
         ends = [(X.min(axis=0), X.max(axis=0)) for _, X in self.blocks()]
-        return np.min([a for a, _ in ends], axis=0), np.max([b for _, b in ends], axis=0)
+        return np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0)
 
     @property
     def bounds(self) -> Array:
-        """Lowest and highest value of each coordinate, (d, 2); 1 apart where all candidates agree."""
+        """Return the lowest and highest value of each coordinate, (d, 2), at least 1 apart if equal."""
         low, high = self.ends
         return np.column_stack([low, np.where(high > low, high, low + 1.0)])
 
     @cached_property
     def _extent(self) -> Array:
-        """Extent of the set along each coordinate, (d,); the size of the numbers where it is 0."""
+        """Return the extent of the set along each coordinate, (d,), or the numbers' size if it is 0."""
         low, high = self.ends
         extent, size = high - low, np.maximum(np.abs(low), np.abs(high))
-        # Of a set with a wide offset and a tiny extent, rounding decides what can be told apart.
+        # If the extent is tiny compared with the offset, rounding limits which points can differ.
         floor = np.where(extent > 0, 16 * np.finfo(float).eps / TOLERANCE * size, size)
         extent = np.maximum(extent, floor)
         return np.asarray(np.where(extent > 0, extent, 1.0))
@@ -242,12 +242,12 @@ class Candidates(Domain):
 
     @cached_property
     def _has_table(self) -> bool:
-        """Whether there is a table of the rows of all candidates."""
+        """Return whether there is a table of the rows of all candidates."""
         return self.in_memory and len(self) <= self.largest_table
 
     @cached_property
     def _row_of(self) -> dict[bytes, int]:
-        """The rows by the bytes of their points: of all candidates, or of those that were played."""
+        """Return the rows by the bytes of their points: of all candidates, or of recently found ones."""
         if not self._has_table:
             return {}
         return {key: row for row, key in enumerate(row_keys(self.X))}
@@ -255,19 +255,22 @@ class Candidates(Domain):
     def index(self, X: ArrayLike, name: str = "X") -> Index:
         """Return the row of each point, shape (n,), within 1e-9 of the extent of each coordinate.
 
-        `ValueError` names the first point that is no candidate, and its nearest candidate.
+        Raises
+        ------
+        PlayError
+            If a point is no candidate; the message shows the point and its nearest candidate.
         """
         points = as_points(X, self.dimension, name) + 0.0
         rows = np.array([self._row_of.get(key, -1) for key in row_keys(points)], dtype=np.int64)
         if (rows < 0).any() and not self._has_table:
-            # A table of all does not fit: the rows of what was played are known, all else is looked for.
+            # There are too many candidates for a table, which only has the points found recently.
             rows = self._find_in_blocks(points)
             self._remember(rows[rows >= 0], points[rows >= 0])
-        unknown = np.flatnonzero(rows < 0)
-        if len(unknown):
-            distance, rows[unknown] = self._nearest(points[unknown])
+        missing = np.flatnonzero(rows < 0)
+        if len(missing):
+            distance, rows[missing] = self._find_nearest(points[missing])
             if (distance > TOLERANCE).any():
-                row = unknown[(distance > TOLERANCE).argmax()]
+                row = missing[(distance > TOLERANCE).argmax()]
                 raise PlayError(
                     "{name} must be candidates, but {point} in row {row} is none; "
                     "the nearest candidate is {nearest}",
@@ -279,21 +282,21 @@ class Candidates(Domain):
         return rows
 
     def _find_in_blocks(self, X: Array) -> Index:
-        """Return the rows (n,) of candidates that equal points (n, d), -1 where there is none."""
-        keys, first, of_key = np.unique(keys_of(X), return_index=True, return_inverse=True)
+        """Return the rows (n,) of candidates that equal points (n, d), or -1."""
+        keys, first, inverse = np.unique(hash_rows(X), return_index=True, return_inverse=True)
         rows = np.full(len(keys), -1)
         for start, block in self.blocks():
-            of_block = keys_of(block)
-            there = np.flatnonzero(np.isin(of_block, keys))
-            at = np.searchsorted(keys, of_block[there])
-            same = (block[there] == X[first[at]]).all(axis=1)
-            rows[at[same]] = start + there[same]
-        return rows[of_key]
+            block_keys = hash_rows(block)
+            matches = np.flatnonzero(np.isin(block_keys, keys))
+            positions = np.searchsorted(keys, block_keys[matches])
+            equal = (block[matches] == X[first[positions]]).all(axis=1)
+            rows[positions[equal]] = start + matches[equal]
+        return rows[inverse]
 
     def _remember(self, rows: Index, X: Array) -> None:
-        """Remember the rows of points (n, d) that are about to be played, since they come again.
+        """Add the rows of points (n, d) to the table, as they will probably be looked up again.
 
-        They are remembered where there is no table of all candidates, and only so many.
+        If the table would get too large, it is emptied first. A table of all candidates is complete.
         """
         if self._has_table:
             return
@@ -303,33 +306,33 @@ class Candidates(Domain):
             zip(row_keys(X[: self.largest_table]), rows[: self.largest_table].tolist(), strict=True)
         )
 
-    def _nearest(self, X: Array) -> tuple[Array, Index]:
-        """Return the distance (n,) of the nearest candidate, in extents, and its row (n,)."""
+    def _find_nearest(self, X: Array) -> tuple[Array, Index]:
+        """Return the distance (n,) to the nearest candidate, in extents, and its row (n,)."""
         if self._has_table or (self.in_memory and len(X) > self.most_one_by_one):
-            apart, rows = self._tree.query(X / self._extent, p=np.inf)
-            return np.asarray(apart), np.asarray(rows, dtype=np.int64)
-        distance, nearest = np.full(len(X), np.inf), np.zeros(len(X), dtype=np.int64)
+            distance, rows = self._tree.query(X / self._extent, p=np.inf)
+            return np.asarray(distance), np.asarray(rows, dtype=np.int64)
+        least, nearest = np.full(len(X), np.inf), np.zeros(len(X), dtype=np.int64)
         for start, block in self.blocks():
             for i, x in enumerate(X):
-                away = np.abs((block - x) / self._extent).max(axis=1)
-                if away.min() < distance[i]:
-                    distance[i], nearest[i] = away.min(), start + away.argmin()
-        return distance, nearest
+                distances = np.abs((block - x) / self._extent).max(axis=1)
+                if distances.min() < least[i]:
+                    least[i], nearest[i] = distances.min(), start + distances.argmin()
+        return least, nearest
 
-    def rows_of(self, context: Any) -> Index:
-        """Rows of the candidates of a context, in their order, shape (m,) with m >= 1.
+    def find_context_rows(self, context: Any) -> Index:
+        """Return the rows (m,) of the candidates with a context, ascending, m >= 1.
 
         Parameters
         ----------
         context : array of shape (c,)
-            A value for each context column, in the order of `self.context`; a number where there is
-            one. They are met within 1e-9 of the extent of a column.
+            A value for each context column, in the order of `self.context`, or a number if there is one
+            column. Values are matched within 1e-9 of the extent of a column.
 
         Raises
         ------
         ValueError
             If there are no context columns or another number of them, or no candidate has these values;
-            the message names the nearest context.
+            the message shows the nearest context.
         """
         columns = list(self.context)
         if not columns:
@@ -338,8 +341,9 @@ class Candidates(Domain):
         if row.size != len(columns) or row.ndim > 2:
             raise ValueError(f"context must have shape ({len(columns)},), got {row.shape}")
         values = as_points(row.ravel(), len(columns), "context")
-        away = (np.abs(X[:, columns] - values) / self._extent[columns] for _, X in self.blocks())
-        distance = np.concatenate([each.max(axis=1) for each in away])
+        extent = self._extent[columns]
+        differences = (np.abs(X[:, columns] - values) / extent for _, X in self.blocks())
+        distance = np.concatenate([block.max(axis=1) for block in differences])
         rows = np.flatnonzero(distance <= TOLERANCE)
         if len(rows) == 0:
             nearest = self.points_at(np.array([distance.argmin()]))[0, columns]
@@ -350,15 +354,15 @@ class Candidates(Domain):
         return np.asarray(rows, dtype=np.int64)
 
     def check(self, X: ArrayLike, name: str = "X") -> Array:
-        """Return `X` (n, d) as the candidates it names, free of rounding; see `index`."""
+        """Return points `X` (n, d) as exact candidates, without rounding errors; see `index`."""
         points = as_points(X, self.X.shape[1], name) + 0.0
-        # A bandit plays candidates bit for bit: a look into a table spares the search tree.
+        # A bandit plays exact candidates, which the table contains; the search tree is rarely needed.
         if all(point.tobytes() in self._row_of for point in points):
             return points
         return self.points_at(self.index(points, name))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """Return `n` candidates drawn uniformly, with replacement, shape (n, d)."""
+        """Return `n` uniform random candidates (n, d), with replacement."""
         return self.points_at(rng.integers(len(self), size=n))
 
     def maximize(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
@@ -367,15 +371,15 @@ class Candidates(Domain):
             values = acquisition(self.X)
         else:
             values = self.evaluate(lambda X: check_acquisition(acquisition(X), X))
-        best = row_of_largest(values, self.X, rng)
+        best = acquisition_argmax(values, self.X, rng)
         x = self.X[best].copy() if self.in_memory else self.points_at(np.array([best]))[0]
         return x, float(values[best])
 
 
 def _check_distinct(X: Array) -> Array:
-    """Return candidates (A, d) in memory, read-only and free of -0.0, so that equal sets hash alike.
+    """Return candidates (A, d), made read-only, with 0.0 for -0.0, so that equal sets hash alike.
 
-    Rows are compared where their keys are equal: a sort of keys takes an eighth of the memory.
+    Only rows with equal keys are compared: to sort keys takes an eighth of the memory of rows.
 
     Raises
     ------
@@ -385,22 +389,24 @@ def _check_distinct(X: Array) -> Array:
     if X.size == 0:
         raise ValueError(f"candidates must have a row and a column, got shape {X.shape}")
     X += 0.0
-    _, first, which = np.unique(keys_of(X), return_index=True, return_inverse=True)
-    rows, like = np.arange(len(X)), first[which]
-    again = rows[like < rows]
-    again = again[(X[again] == X[like[again]]).all(axis=1)]
-    if len(again):
-        repeat = f"row {again[0]} repeats row {like[again[0]]}"
-        raise ValueError(f"candidates must differ, but {repeat}: {X[again[0]].tolist()}")
+    _, first, inverse = np.unique(hash_rows(X), return_index=True, return_inverse=True)
+    rows, first_rows = np.arange(len(X)), first[inverse]
+    repeats = rows[first_rows < rows]
+    repeats = repeats[(X[repeats] == X[first_rows[repeats]]).all(axis=1)]
+    if len(repeats):
+        row = repeats[0]
+        raise ValueError(
+            f"candidates must differ, but row {row} repeats row {first_rows[row]}: {X[row].tolist()}"
+        )
     X.setflags(write=False)
     return X
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class CandidatesInContext(Domain):
-    """Candidates together with a context that is measured when one of them is chosen.
+    """Candidates with a context that is measured before each decision.
 
-    A point is a candidate with the columns of the context behind it.
+    A point consists of the coordinates of a candidate, followed by those of the context.
 
     Attributes
     ----------
@@ -423,12 +429,12 @@ class CandidatesInContext(Domain):
             needs = "candidates in a measured context must be in memory"
             raise ValueError(f"{needs}, got {candidates.X}")
         parameters = as_context_parameters(context)
-        for name, part in parameters.items():
-            if isinstance(part, Category):
+        for name, parameter in parameters.items():
+            if isinstance(parameter, Category):
                 raise ValueError(
-                    f"{name} must be numbers; {INSTEAD_OF_WORDS}; got {describe(part)}"
+                    f"{name} must be numbers; {INSTEAD_OF_WORDS}; got {describe(parameter)}"
                 )
-        settle(self, candidates=candidates, context=parameters)
+        set_fields(self, candidates=candidates, context=parameters)
 
     def __repr__(self) -> str:
         points = f"{len(self.candidates)} points, d={self.candidates.dimension}"
@@ -439,88 +445,89 @@ class CandidatesInContext(Domain):
 
     @property
     def dimension(self) -> int:
-        """Number of coordinates of a point, those of the context included."""
-        return self.candidates.dimension + sum(part.width for part in self.context.values())
+        """Return the number of coordinates of a point, including the context."""
+        widths = [parameter.width for parameter in self.context.values()]
+        return self.candidates.dimension + sum(widths)
 
     @property
     def context_parameters(self) -> Mapping[str, Parameter]:
-        """The parameters of the measured context, by name."""
+        """Return the parameters of the measured context, by name."""
         return self.context
 
     @property
     def action_domain(self) -> Candidates:
-        """The candidates, without the context."""
+        """Return the candidates without the context."""
         return self.candidates
 
     @property
     def bounds(self) -> Array:
-        """Lowest and highest value of each coordinate, (d, 2)."""
-        ranges = [row for part in self.context.values() for row in part.bounds]
+        """Return the lowest and highest value of each coordinate, (d, 2)."""
+        ranges = [row for parameter in self.context.values() for row in parameter.bounds]
         return np.vstack([self.candidates.bounds, ranges])
 
     def check(self, X: ArrayLike, name: str = "X") -> Array:
-        """Return `X` (n, d) as candidates and contexts, free of rounding."""
+        """Return points `X` (n, d) as exact candidates and contexts, without rounding errors."""
         points = as_points(X, self.dimension, name)
         start = self.candidates.dimension
-        checked = [self.candidates.check(points[:, :start], name)]
-        for key, part in self.context.items():
-            columns = points[:, start : start + part.width]
-            checked.append(part.columns(part.codes(columns, key)))
-            start += part.width
-        return np.hstack(checked)
+        parts = [self.candidates.check(points[:, :start], name)]
+        for key, parameter in self.context.items():
+            columns = points[:, start : start + parameter.width]
+            parts.append(parameter.columns(parameter.codes(columns, key)))
+            start += parameter.width
+        return np.hstack(parts)
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """Return `n` points drawn uniformly, with replacement, shape (n, d)."""
-        contexts = [part.columns(part.from_unit(rng.random(n))) for part in self.context.values()]
+        """Return `n` uniform random points (n, d), with replacement."""
+        contexts = [
+            parameter.columns(parameter.from_unit(rng.random(n)))
+            for parameter in self.context.values()
+        ]
         return self.check(np.hstack([self.candidates.sample(n, rng), *contexts]))
 
     def at_context(self, values: Array) -> Candidates:
-        """Return all candidates at one value of the context, as columns (c,).
-
-        They stay candidates: searched one by one, by row or mask.
-        """
-        row = context_row(values, len(self.context_columns))
+        """Return the candidates at one value (c,) of the context, in the same rows."""
+        row = check_context_values(values, len(self.context_columns))
         points = append_context(self.candidates.X, row)
         return Candidates(points, retired=self.candidates.retired)
 
     def maximize(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
-        """Return the point (d,) of largest acquisition among the candidates at 64 contexts drawn."""
+        """Return the point (d,) of largest acquisition among all candidates at 64 random contexts."""
         contexts = self.sample(64, rng)[:, self.candidates.dimension :]
         best = [self.at_context(values).maximize(acquisition, rng) for values in contexts]
-        return best[first_of_largest([value for _, value in best])]
+        return best[first_argmax([value for _, value in best])]
 
 
 def from_distinct_rows(X: Array) -> Candidates:
-    """Return candidates of points (n, d), such as rows of others, that are known to differ."""
+    """Return candidates of points (n, d) that are known to differ, such as rows of other candidates."""
     candidates = object.__new__(Candidates)
     candidates.__dict__.update(X=X, context=(), retired=())
     return candidates
 
 
-def with_retired(candidates: Candidates, X: Array) -> Candidates:
-    """Return the candidates with those of points (n, d) that are none, each once, as retired ones."""
-    missing = np.unique(X[candidates._nearest(X)[0] > TOLERANCE], axis=0)
+def add_retired(candidates: Candidates, X: Array) -> Candidates:
+    """Return the candidates and, as retired ones, the points `X` (n, d) that are not among them."""
+    missing = np.unique(X[candidates._find_nearest(X)[0] > TOLERANCE], axis=0)
     rows = range(len(candidates), len(candidates) + len(missing))
     points = np.concatenate([candidates.X, missing])
     return Candidates(points, candidates.context, (*candidates.retired, *rows))
 
 
 def replace_candidates(domain: object, candidates: Candidates) -> Candidates | CandidatesInContext:
-    """Return the domain with other candidates, in its measured context, if it has one."""
+    """Return the domain with other candidates, and with its measured context if it has one."""
     if isinstance(domain, CandidatesInContext):
         return CandidatesInContext(candidates, domain.context)
     return candidates
 
 
-def candidates_of(domain: object) -> Candidates | None:
-    """Return the candidates that a domain chooses from; None if it chooses from something else."""
+def get_candidates(domain: object) -> Candidates | None:
+    """Return the candidates from which a domain chooses, or None if it is of another kind."""
     if isinstance(domain, CandidatesInContext):
         return domain.candidates
     return domain if isinstance(domain, Candidates) else None
 
 
-def as_finite(domain: object, who: str) -> Candidates:
-    """Return `domain` if it is made of candidates; a `ValueError` names who needs that.
+def as_finite(domain: object, user: str) -> Candidates:
+    """Return `domain` if it consists of candidates; otherwise a `ValueError` names who needs them.
 
     Examples
     --------
@@ -530,13 +537,13 @@ def as_finite(domain: object, who: str) -> Candidates:
     Candidates(2 points, d=1)
     """
     if not isinstance(domain, Candidates):
-        raise ValueError(f"{who} needs a finite domain: give Candidates, got {describe(domain)}")
+        raise ValueError(f"{user} needs a finite domain: give Candidates, got {describe(domain)}")
     return domain
 
 
-def _check_part(name: str, numbers: Sequence[int], count: int, rest: str) -> tuple[int, ...]:
-    """Return different columns or rows out of `count`; a `ValueError` unless one is left."""
+def _check_part(name: str, numbers: Sequence[int], count: int, remainder: str) -> tuple[int, ...]:
+    """Return distinct columns or rows out of `count`; a `ValueError` unless one is left out."""
     part = as_rows(numbers, count, name)
     if len(part) == count:
-        raise ValueError(f"{name} must leave a {rest}, got all {count} of them")
+        raise ValueError(f"{name} must leave a {remainder}, got all {count} of them")
     return tuple(part.tolist())

@@ -1,13 +1,15 @@
 """The parameters of a space: intervals, log scales, circles, whole numbers, choices and categories.
 
-A parameter translates a value of the user's into a code, one number, and a code into columns of a point
-(d,), and back; everything else sees columns.
+A parameter converts the user's value to a code (a number), and a code to columns of a point (d,), and
+back. Models and searches use the columns.
 
-- Intervals, whole numbers: the code is the value, and the one column, too.
+- Intervals, whole numbers: code and column are the value.
 - Log scales: the code is the value, the column its logarithm to base 10.
-- Circles: the code is the value, the two columns are its place on a circle as long as the period.
-- Choices among numbers: the code and the column are the rank.
-- Categories: the code is the place in the list; each has a column, 1 in its own and 0 in the others.
+- Circles: the code is the value, the two columns are its position on a circle whose circumference is the
+  period.
+- Choices among numbers: code and column are the rank.
+- Categories: the code is the position in the list; each category has a column, which is 1 for it and 0
+  for others.
 """
 
 from __future__ import annotations
@@ -22,26 +24,26 @@ from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.validation import (
     Array,
+    as_list,
     as_points,
+    check_instance,
     describe,
     finite_number,
     is_finite_number,
-    is_of,
-    of_kind,
+    is_library_instance,
     refuse,
     require,
-    settle,
-    several,
+    set_fields,
     whole_number,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Whole numbers up to this size are floats.
+# Floats represent all whole numbers up to this size.
 EXACT = 2**53
 
-# How far off a coordinate may be by rounding, relative to its range.
+# The largest rounding error of a coordinate, relative to its range.
 TOLERANCE = 1e-9
 
 
@@ -63,7 +65,7 @@ def as_bounds(bounds: ArrayLike) -> Array:
 
 
 class _Ordered:
-    """The base of intervals and whole numbers: a code is the number itself, in one column."""
+    """A base class for intervals and whole numbers, whose code is the number, in one column."""
 
     low: Any
     high: Any
@@ -71,13 +73,13 @@ class _Ordered:
     needs: ClassVar[str]
 
     def __post_init__(self) -> None:
-        settle(self, low=self._end("low", self.low), high=self._end("high", self.high))
+        set_fields(self, low=self._end("low", self.low), high=self._end("high", self.high))
         if not self.low < self.high:
             raise ValueError(f"low must be below high, got {self.low:g} and {self.high:g}")
 
     @staticmethod
     def _end(name: str, value: object) -> float:
-        """Return an end of the range as a number of this kind."""
+        """Return an end of the range as a number of the right type."""
         return finite_number(name, value)
 
     def columns(self, codes: Array) -> Array:
@@ -85,33 +87,33 @@ class _Ordered:
         return codes[:, None]
 
     def code_of(self, value: object, name: str, row: int) -> float:
-        """Return the code of a value as people give it; `codes` finds out whether it is inside."""
+        """Return the code of a user's value; `codes` checks whether it is in the range."""
         if not is_finite_number(value):
             raise ValueError(f"{name} must be {self.needs}, got {describe(value)} in row {row}")
         return float(value)  # type: ignore[arg-type]
 
     @property
     def extent(self) -> float:
-        """Highest code minus lowest."""
+        """Return the highest code minus the lowest."""
         return float(self.high - self.low)
 
     @property
     def bounds(self) -> list[list[float]]:
-        """Lowest and highest value of the column."""
+        """Return the lowest and the highest value of the column."""
         return [[float(self.low), float(self.high)]]
 
     def values(self, codes: Array) -> Any:
-        """Return the values (n,) of codes, as people read them."""
+        """Return the user's values (n,) of codes."""
         return codes.copy()
 
     def near(self, columns: Array, distance: float) -> Any:  # noqa: ARG002
-        """Return a parameter with all values within a distance of columns (1,)."""
+        """Return a parameter that has all values within a distance of columns (1,)."""
         return self
 
 
 @dataclass(frozen=True)
 class Real(_Ordered):
-    """All numbers from `low` to `high`, both included.
+    """An interval: all numbers from `low` to `high`, both included.
 
     Examples
     --------
@@ -125,30 +127,30 @@ class Real(_Ordered):
 
     needs: ClassVar[str] = "a finite number"
     size: ClassVar[int] = 0
-    """Number of values; 0 where they are not counted."""
+    """The number of values; 0 if they are not countable."""
 
     def __str__(self) -> str:
-        return f"({exactly(self.low)}, {exactly(self.high)})"
+        return f"({format_exactly(self.low)}, {format_exactly(self.high)})"
 
     def codes(self, columns: Array, name: str) -> Array:
-        """Return the codes (n,) of columns (n, 1), moved inside where they are out by rounding."""
+        """Return the codes (n,) of columns (n, 1), moved inside if rounding has put them outside."""
         values = columns[:, 0]
-        slack = TOLERANCE * (self.high - self.low)
-        outside = ~((values >= self.low - slack) & (values <= self.high + slack))
-        needs = f"{name} must be from {exactly(self.low)} to {exactly(self.high)}"
+        tolerance = TOLERANCE * (self.high - self.low)
+        outside = ~((values >= self.low - tolerance) & (values <= self.high + tolerance))
+        needs = f"{name} must be from {format_exactly(self.low)} to {format_exactly(self.high)}"
         _refuse(outside, columns, needs)
         return np.asarray(np.clip(values, self.low, self.high))
 
     def from_unit(self, u: Array) -> Array:
-        """Return codes for numbers (n,) of the unit interval; uniform numbers give uniform codes."""
+        """Return codes (n,) for numbers (n,) in the unit interval; uniform ones give uniform codes."""
         return np.asarray(np.clip(self.low * (1.0 - u) + self.high * u, self.low, self.high))
 
     def to_unit(self, codes: Array) -> Array:
-        """Return numbers (n,) of the unit interval for codes (n,)."""
+        """Return numbers (n,) in the unit interval for codes (n,)."""
         return np.asarray((codes - self.low) / self.extent)
 
-    def along(self, columns: Array, slopes: Array) -> Array:  # noqa: ARG002
-        """Return slopes (n,) along the unit interval for slopes (n, 1) along the column."""
+    def convert_slopes(self, columns: Array, slopes: Array) -> Array:  # noqa: ARG002
+        """Return slopes (n,) on the unit interval for slopes (n, 1) along the column."""
         return np.asarray(self.extent * slopes[:, 0])
 
     def near(self, columns: Array, distance: float) -> Real:
@@ -157,17 +159,17 @@ class Real(_Ordered):
         return Real(max(self.low, x - distance), min(self.high, x + distance))
 
 
-# Values on a log scale are rounded to so many significant digits: then a point and what people read
-# of it are one another's translation.
+# The number of significant digits of values on a log scale. With more digits, a value that is converted
+# to a column and back could change.
 SIGNIFICANT = 12
 
 
 @dataclass(frozen=True)
 class Log(_Ordered):
-    """All numbers from `low` to `high` on a log scale, both included: a learning rate, a dose.
+    """A log scale: all numbers from `low` to `high`, both included, such as a learning rate or a dose.
 
-    The model sees the logarithm to base 10: a unit of distance is a factor of ten. Values are rounded to
-    12 significant digits.
+    The model uses the logarithm to base 10, so that a factor of ten is a distance of 1. Values are
+    rounded to 12 significant digits.
 
     Raises
     ------
@@ -193,75 +195,78 @@ class Log(_Ordered):
         return finite_number(name, value, above=0.0)
 
     def __str__(self) -> str:
-        return f"Log({exactly(self.low)}, {exactly(self.high)})"
+        return f"Log({format_exactly(self.low)}, {format_exactly(self.high)})"
 
     @property
     def _scale(self) -> Real:
-        """The interval of logarithms."""
+        """Return the interval of the logarithms."""
         return Real(math.log10(self.low), math.log10(self.high))
 
     @property
     def extent(self) -> float:
-        """Highest column minus lowest."""
+        """Return the highest value of the column minus the lowest."""
         return self._scale.extent
 
     @property
     def bounds(self) -> list[list[float]]:
-        """Lowest and highest value of the column."""
+        """Return the lowest and the highest value of the column."""
         return self._scale.bounds
 
     def code_of(self, value: object, name: str, row: int) -> float:
-        """Return the code of a value as people give it."""
+        """Return the code of a user's value."""
         code = super().code_of(value, name, row)
-        return _inside(self, code, TOLERANCE * abs(code), name, row)
+        return _clip_code(self, code, TOLERANCE * abs(code), name, row)
 
     def codes(self, columns: Array, name: str) -> Array:
         """Return the codes (n,) of columns (n, 1)."""
         logs = self._scale.codes(columns, f"log10({name})")
-        values = [float(f"{each:.{SIGNIFICANT}g}") for each in self._values(logs).tolist()]
+        values = [
+            float(f"{value:.{SIGNIFICANT}g}") for value in self._raise_to_power(logs).tolist()
+        ]
         return np.clip(np.array(values, dtype=np.float64), self.low, self.high)
 
     def columns(self, codes: Array) -> Array:
         """Return the columns (n, 1) of codes (n,)."""
         return np.log10(codes)[:, None]
 
-    def _values(self, logs: Array) -> Array:
-        with np.errstate(over="ignore"):  # by rounding, at the largest numbers there are
+    def _raise_to_power(self, logs: Array) -> Array:
+        """Return the numbers (n,) with these logarithms, clipped to the range."""
+        with np.errstate(over="ignore"):  # rounding may exceed the largest float
             return np.asarray(np.clip(10.0**logs, self.low, self.high))
 
     def from_unit(self, u: Array) -> Array:
-        """Return codes for numbers (n,) of the unit interval, uniform on the log scale."""
-        return self._values(self._scale.from_unit(u))
+        """Return codes (n,) for numbers (n,) in the unit interval, uniform on the log scale."""
+        return self._raise_to_power(self._scale.from_unit(u))
 
     def to_unit(self, codes: Array) -> Array:
-        """Return numbers (n,) of the unit interval for codes (n,)."""
+        """Return numbers (n,) in the unit interval for codes (n,)."""
         return self._scale.to_unit(np.log10(codes))
 
-    def along(self, columns: Array, slopes: Array) -> Array:
-        """Return slopes (n,) along the unit interval for slopes (n, 1) along the column."""
-        return self._scale.along(columns, slopes)
+    def convert_slopes(self, columns: Array, slopes: Array) -> Array:
+        """Return slopes (n,) on the unit interval for slopes (n, 1) along the column."""
+        return self._scale.convert_slopes(columns, slopes)
 
     def near(self, columns: Array, distance: float) -> Log:
         """Return the part of the range within a distance of columns (1,)."""
         scale = self._scale.near(columns, distance)
-        low, high = self._values(np.array([scale.low, scale.high])).tolist()
+        low, high = self._raise_to_power(np.array([scale.low, scale.high])).tolist()
         return Log(low, high) if low < high else self
 
 
 @dataclass(frozen=True, init=False)
 class Periodic(_Ordered):
-    """All numbers from `low` to `high` on a circle, whose ends are one: an angle, an hour, a weekday.
+    """A circle: all numbers from `low` to `high`, which are equal, such as an angle, an hour, a weekday.
 
-    `Periodic(7)` is from 0 to 7. The model sees the place on a circle, where 23:30 and 0:30 are near
-    each other: any stationary kernel of such places is one of the values. The circumference is the
-    period, so that small distances are in the unit of the parameter. The value `high` is `low`. Values
+    `Periodic(7)` is from 0 to 7. The model uses the position on a circle, where 23:30 is close to 0:30;
+    any stationary kernel of positions is a kernel of the values. The circumference is the period, so
+    that small distances are in the unit of the parameter. The value `high` is converted to `low`. Values
     are rounded to 13 digits of the larger end.
 
     Raises
     ------
     ValueError
-        If `low` is not below `high`, or the period is so small or so large that numbers of that size, or
-        beside the ends, have no digits for it.
+        If `low` is not below `high`, or the period is too small or too large for the precision of
+        floats, also in comparison with `low` and `high`.
 
     Examples
     --------
@@ -283,7 +288,7 @@ class Periodic(_Ordered):
     def __init__(self, low: float, high: float | None = None) -> None:
         if high is None:
             low, high = 0.0, finite_number("the period (low)", low, above=0.0)
-        settle(self, low=low, high=high)
+        set_fields(self, low=low, high=high)
         self.__post_init__()
         largest = self._largest
         if not (1e-9 <= largest <= 1e30 and largest <= 1e6 * self.extent):
@@ -291,34 +296,35 @@ class Periodic(_Ordered):
             raise ValueError(f"low and high must be {needs}, got {self.low:g} and {self.high:g}")
 
     def __str__(self) -> str:
-        return f"Periodic({exactly(self.low)}, {exactly(self.high)})"
+        return f"Periodic({format_exactly(self.low)}, {format_exactly(self.high)})"
 
     @property
     def _largest(self) -> float:
+        """Return the larger absolute value of the two ends."""
         return max(abs(self.low), abs(self.high))
 
     @property
     def radius(self) -> float:
-        """The radius of the circle."""
+        """Return the radius of the circle."""
         return self.extent / (2.0 * math.pi)
 
     @property
     def bounds(self) -> list[list[float]]:
-        """Lowest and highest value of each column."""
+        """Return the lowest and the highest value of each column."""
         return [[-self.radius, self.radius]] * 2
 
     def code_of(self, value: object, name: str, row: int) -> float:
-        """Return the code of a value as people give it."""
+        """Return the code of a user's value."""
         code = super().code_of(value, name, row)
-        return _inside(self, code, TOLERANCE * self.extent, name, row)
+        return _clip_code(self, code, TOLERANCE * self.extent, name, row)
 
     def codes(self, columns: Array, name: str) -> Array:
         """Return the codes (n,) of columns (n, 2), which must be on the circle up to rounding."""
-        off = np.abs(np.hypot(*columns.T) / self.radius - 1.0) > TOLERANCE
-        _refuse(off, columns, f"{name} must be on a circle about 0 of radius {self.radius:g}")
-        turn = np.arctan2(columns[:, 1], columns[:, 0]) / (2.0 * math.pi) % 1.0
+        is_off = np.abs(np.hypot(*columns.T) / self.radius - 1.0) > TOLERANCE
+        _refuse(is_off, columns, f"{name} must be on a circle about 0 of radius {self.radius:g}")
+        fraction = np.arctan2(columns[:, 1], columns[:, 0]) / (2.0 * math.pi) % 1.0
         digits = 13 - math.ceil(math.log10(self._largest))
-        values = np.maximum(np.round(self.low + turn * self.extent, digits), self.low)
+        values = np.maximum(np.round(self.low + fraction * self.extent, digits), self.low)
         return np.where(values >= self.high, self.low, values)
 
     def columns(self, codes: Array) -> Array:
@@ -327,62 +333,65 @@ class Periodic(_Ordered):
         return self.radius * np.column_stack([np.cos(angles), np.sin(angles)])
 
     def from_unit(self, u: Array) -> Array:
-        """Return codes for numbers (n,) of the unit interval; uniform numbers give uniform codes."""
+        """Return codes (n,) for numbers (n,) in the unit interval; uniform ones give uniform codes."""
         return np.asarray(self.low * (1.0 - u) + self.high * u)
 
     def to_unit(self, codes: Array) -> Array:
-        """Return numbers (n,) of the unit interval for codes (n,)."""
+        """Return numbers (n,) in the unit interval for codes (n,)."""
         return np.asarray((codes - self.low) / self.extent)
 
-    def along(self, columns: Array, slopes: Array) -> Array:
-        """Return slopes (n,) along the unit interval for slopes (n, 2) at columns (n, 2)."""
+    def convert_slopes(self, columns: Array, slopes: Array) -> Array:
+        """Return slopes (n,) on the unit interval for slopes (n, 2) at columns (n, 2)."""
         x, y = columns.T
         return np.asarray(2.0 * math.pi * (x * slopes[:, 1] - y * slopes[:, 0]))
 
 
-def _inside(part: Log | Periodic, code: float, slack: float, name: str, row: int) -> float:
-    """Return a code that is in the range of a parameter up to a slack; else raise a `ValueError`."""
-    if not part.low - slack <= code <= part.high + slack:
-        needs = f"{name} must be from {exactly(part.low)} to {exactly(part.high)}"
-        raise ValueError(f"{needs}, got {exactly(code)} in row {row}")
-    return min(max(code, part.low), part.high)
+def _clip_code(
+    parameter: Log | Periodic, code: float, tolerance: float, name: str, row: int
+) -> float:
+    """Return a code, clipped to the parameter's range; a `ValueError` if it exceeds the tolerance."""
+    low, high = parameter.low, parameter.high
+    if not low - tolerance <= code <= high + tolerance:
+        needs = f"{name} must be from {format_exactly(low)} to {format_exactly(high)}"
+        raise ValueError(f"{needs}, got {format_exactly(code)} in row {row}")
+    return min(max(code, low), high)
 
 
-def exactly(number: float) -> str:
-    """Return a number as text, without the ".0" of whole ones, from which it can be read again."""
+def format_exactly(number: float) -> str:
+    """Return a number as text without loss of precision, and without the ".0" of whole numbers."""
     short = f"{number:g}"
     return short if float(short) == number else repr(number)
 
 
-def _refuse(bad: NDArray[np.bool_], columns: Array, needs: str) -> None:
-    """Raise a `ValueError` that names the first row of columns (n, width) that is bad."""
-    if bad.any():
-        row = int(bad.argmax())
+def _refuse(invalid: NDArray[np.bool_], columns: Array, needs: str) -> None:
+    """Raise a `ValueError` that shows the first invalid row of columns (n, width), if there is one."""
+    if invalid.any():
+        row = int(invalid.argmax())
         values = columns[row].tolist()
-        text = exactly(values[0]) if len(values) == 1 else values
+        text = format_exactly(values[0]) if len(values) == 1 else values
         raise ValueError(f"{needs}, got {text} in row {row}")
 
 
 class _Stepped:
-    """The base of whole numbers and categories: each value has a cell of the unit interval."""
+    """A base class for discrete parameters: each value has a cell of the unit interval."""
 
     low: Any
     size: Any
 
     def from_unit(self, u: Array) -> Array:
-        """Return codes for numbers (n,) of the unit interval; uniform numbers give uniform codes."""
+        """Return codes (n,) for numbers (n,) in the unit interval; uniform ones give uniform codes."""
         return np.asarray(self.low + np.minimum(np.floor(u * self.size), self.size - 1))
 
     def to_unit(self, codes: Array) -> Array:
-        """Return the middles (n,) of the cells of the unit interval for codes (n,)."""
+        """Return the middles (n,) of the cells in the unit interval for codes (n,)."""
         return np.asarray((codes - self.low + 0.5) / self.size)
 
-    def along(self, columns: Array, slopes: Array) -> Array:  # noqa: ARG002
-        """Return 0 (n,): nothing is between two values."""
+    def convert_slopes(self, columns: Array, slopes: Array) -> Array:  # noqa: ARG002
+        """Return zeros (n,), as there are no slopes between discrete values."""
         return np.zeros(len(slopes))
 
     def near(self, columns: Array, distance: float) -> Any:  # noqa: ARG002
-        """Return a parameter with all values within a distance of columns (w,): all, as they are few."""
+        """Return the parameter unchanged, as it has only a few values."""
         return self
 
 
@@ -412,37 +421,38 @@ class Integer(_Stepped, _Ordered):
 
     @property
     def size(self) -> int:
-        """Number of values."""
+        """Return the number of values."""
         return self.high - self.low + 1
 
     def codes(self, columns: Array, name: str) -> Array:
         """Return the codes (n,) of columns (n, 1), which must be whole up to rounding."""
         values = columns[:, 0]
-        whole = np.rint(values)
-        slack = min(TOLERANCE * self.extent, 1e-6)
-        wrong = ~((np.abs(values - whole) <= slack) & (whole >= self.low) & (whole <= self.high))
-        _refuse(wrong, columns, f"{name} must be {self.needs} from {self.low} to {self.high}")
-        return np.asarray(whole + 0.0)
+        rounded = np.rint(values)
+        tolerance = min(TOLERANCE * self.extent, 1e-6)
+        is_whole = np.abs(values - rounded) <= tolerance
+        invalid = ~(is_whole & (rounded >= self.low) & (rounded <= self.high))
+        _refuse(invalid, columns, f"{name} must be {self.needs} from {self.low} to {self.high}")
+        return np.asarray(rounded + 0.0)
 
     def values(self, codes: Array) -> Any:
-        """Return the values (n,) of codes, as people read them."""
+        """Return the user's values (n,) of codes."""
         return codes.astype(np.int64)
 
     def near(self, columns: Array, distance: float) -> Integer:
-        """Return those within a distance of columns (1,); all of them within less than a step."""
+        """Return the whole numbers within a distance of columns (1,); all if it is below 1."""
         if distance < 1:
             return self
         (x,) = columns.tolist()
-        least, most = math.ceil(x - distance), math.floor(x + distance)
-        return Integer(max(self.low, least), min(self.high, most))
+        low, high = math.ceil(x - distance), math.floor(x + distance)
+        return Integer(max(self.low, low), min(self.high, high))
 
 
 @dataclass(frozen=True)
 class Choice(_Stepped):
-    """One of several numbers, which have an order: a batch size of 16, 32 or 64.
+    """A choice among several numbers, such as a batch size of 16, 32 or 64.
 
-    The model sees the rank: the next larger number is as near as the next smaller one, however far apart
-    the numbers are. They are in ascending order, in whichever they are listed.
+    The model uses the rank in ascending order, so that neighbouring numbers are at distance 1, whatever
+    their difference.
 
     Raises
     ------
@@ -460,39 +470,39 @@ class Choice(_Stepped):
 
     levels: tuple[int | float, ...]
 
-    low: ClassVar[int] = 0  # type: ignore[misc]  # of an instance there
+    low: ClassVar[int] = 0  # type: ignore[misc]  # an instance attribute of the base class
     width: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
         needs = "at least two different numbers"
-        listed = several("choices", self.levels, needs)
-        for each in listed:
-            if not is_finite_number(each):
+        values = as_list("choices", self.levels, needs)
+        for value in values:
+            if not is_finite_number(value):
                 hint = 'for words and truth values write texts: ["yes", "no"]'
-                raise ValueError(f"choices must be numbers, got {describe(each)}; {hint}")
-        numbers: list[Any] = [finite_number("choices", each) for each in listed]
-        if all(each.is_integer() and abs(each) <= EXACT for each in numbers):
-            numbers = [int(each) for each in numbers]
+                raise ValueError(f"choices must be numbers, got {describe(value)}; {hint}")
+        numbers: list[Any] = [finite_number("choices", value) for value in values]
+        if all(number.is_integer() and abs(number) <= EXACT for number in numbers):
+            numbers = [int(number) for number in numbers]
         levels = tuple(sorted(set(numbers)))
-        require(len(levels) == len(listed) >= 2, "choices", needs, listed)
-        settle(self, levels=levels)
+        require(len(levels) == len(values) >= 2, "choices", needs, values)
+        set_fields(self, levels=levels)
 
     def __str__(self) -> str:
-        return f"[{', '.join(map(exactly, self.levels))}]"
+        return f"[{', '.join(map(format_exactly, self.levels))}]"
 
     @property
     def size(self) -> int:
-        """Number of values."""
+        """Return the number of values."""
         return len(self.levels)
 
     @property
     def extent(self) -> float:
-        """Highest rank."""
+        """Return the highest rank."""
         return float(self.size - 1)
 
     @property
     def bounds(self) -> list[list[float]]:
-        """Lowest and highest rank."""
+        """Return the lowest and the highest rank."""
         return [[0.0, self.extent]]
 
     def codes(self, columns: Array, name: str) -> Array:
@@ -504,19 +514,19 @@ class Choice(_Stepped):
         return codes[:, None]
 
     def code_of(self, value: object, name: str, row: int) -> float:
-        """Return the code of a value as people give it."""
+        """Return the code of a user's value."""
         if not is_finite_number(value) or value not in self.levels:
             raise ValueError(f"{name} must be one of {self}, got {describe(value)} in row {row}")
         return float(self.levels.index(value))
 
     def values(self, codes: Array) -> Any:
-        """Return the values (n,) of codes, as people read them."""
+        """Return the user's values (n,) of codes."""
         return np.array(self.levels)[codes.astype(np.int64)]
 
 
 @dataclass(frozen=True)
 class Category(_Stepped):
-    """One of several texts, which have no order.
+    """A choice among several texts, which have no order.
 
     Examples
     --------
@@ -527,13 +537,13 @@ class Category(_Stepped):
 
     levels: tuple[str, ...]
 
-    low: ClassVar[int] = 0  # type: ignore[misc]  # of an instance there
+    low: ClassVar[int] = 0  # type: ignore[misc]  # an instance attribute of the base class
 
     def __post_init__(self) -> None:
-        texts = several("categories", self.levels, "texts")
-        levels = tuple(str(level) if isinstance(level, str) else level for level in texts)
+        items = as_list("categories", self.levels, "texts")
+        levels = tuple(str(level) if isinstance(level, str) else level for level in items)
         for level in levels:
-            of_kind("categories", level, str, "texts")
+            check_instance("categories", level, str, "texts")
         require(len(levels) >= 2, "categories", "at least two texts", list(levels))
         for level in levels:
             if levels.count(level) > 1:
@@ -545,19 +555,19 @@ class Category(_Stepped):
 
     @property
     def width(self) -> int:
-        """Number of columns."""
+        """Return the number of columns."""
         return len(self.levels)
 
     @property
     def size(self) -> int:
-        """Number of values."""
+        """Return the number of values."""
         return len(self.levels)
 
     def codes(self, columns: Array, name: str) -> Array:
-        """Return the codes (n,) of columns (n, width), each a 1 among 0s up to rounding."""
+        """Return the codes (n,) of columns (n, width), each with a 1 among 0s up to rounding."""
         codes = np.asarray(columns.argmax(axis=1))
-        wrong = (np.abs(columns - np.eye(self.width)[codes]) > TOLERANCE).any(axis=1)
-        _refuse(wrong, columns, f"{name} must be a 1 among 0s, for one of {self}")
+        invalid = (np.abs(columns - np.eye(self.width)[codes]) > TOLERANCE).any(axis=1)
+        _refuse(invalid, columns, f"{name} must be a 1 among 0s, for one of {self}")
         return codes.astype(np.float64)
 
     def columns(self, codes: Array) -> Array:
@@ -565,23 +575,23 @@ class Category(_Stepped):
         return np.asarray(np.eye(self.width)[codes.astype(np.int64)])
 
     def code_of(self, value: object, name: str, row: int) -> float:
-        """Return the code of a value as people give it."""
+        """Return the code of a user's value."""
         if not isinstance(value, str) or value not in self.levels:
             raise ValueError(f"{name} must be one of {self}, got {describe(value)} in row {row}")
         return float(self.levels.index(value))
 
     def values(self, codes: Array) -> Any:
-        """Return the values (n,) of codes, as people read them."""
+        """Return the user's values (n,) of codes."""
         return [self.levels[int(code)] for code in codes]
 
     @property
     def extent(self) -> float:
-        """Distance of two points that differ in this alone."""
+        """Return the distance of two points that differ only in this parameter."""
         return math.sqrt(2.0)
 
     @property
     def bounds(self) -> list[list[float]]:
-        """Lowest and highest value of each column."""
+        """Return the lowest and the highest value of each column."""
         return [[0.0, 1.0]] * self.width
 
 
@@ -589,22 +599,22 @@ Parameter = Real | Log | Periodic | Integer | Choice | Category
 
 
 def as_parameter(value: object, name: str) -> Parameter:
-    """Return the parameter that people write as (10, 80), [16, 32, 64], ["a", "b"], or as an object.
+    """Return the parameter for (10, 80), [16, 32, 64], ["a", "b"], or a parameter object.
 
-    An interval is a tuple, and a list is a choice: of numbers in their order, or of texts.
+    A tuple is an interval, a list of numbers a `Choice`, and a list of texts a `Category`.
 
     Raises
     ------
     ValueError
-        If it is none of them, or not a good one; the message names the parameter.
+        If the value is none of them, or invalid; the message names the parameter.
     """
     if isinstance(value, Parameter):
         return value
     try:
         if isinstance(value, list) and value:
-            texts_among = any(isinstance(each, str) for each in value)
-            return Category(tuple(value)) if texts_among else Choice(tuple(value))
-        if isinstance(value, tuple) and len(value) == 2 and texts(value) is None:
+            has_texts = any(isinstance(level, str) for level in value)
+            return Category(tuple(value)) if has_texts else Choice(tuple(value))
+        if isinstance(value, tuple) and len(value) == 2 and as_texts(value) is None:
             return Real(*value)
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from error
@@ -619,51 +629,58 @@ Named: TypeAlias = Union["pd.DataFrame", Mapping[str, Any], Sequence[Mapping[str
 
 
 def has_names(X: object) -> bool:
-    """Tell whether points have names: a frame, a dictionary, or several of these or texts."""
+    """Return whether points have names: a frame, dictionaries, or texts, alone or in a sequence."""
     if type(X) is np.ndarray and X.dtype.kind == "f":
         return False
     first = X[0] if isinstance(X, list | tuple) and len(X) > 0 else X
-    return isinstance(first, Mapping) or _is_frame(first) or texts(X) is not None
+    return isinstance(first, Mapping) or _is_frame(first) or as_texts(X) is not None
 
 
-def texts(value: Any) -> list[Any] | None:
-    """Return several things of which at least one is a text, or one text; None for all else."""
+def as_texts(value: Any) -> list[Any] | None:
+    """Return the items of a sequence with at least one text, or a single text in a list; else None."""
     if isinstance(value, str):
         return [value]
-    # Arrays and columns have a number of dimensions, those of pandas too.
+    # Arrays and columns of pandas have a number of dimensions.
     is_column = hasattr(value, "ndim") and value.ndim == 1
     if not (is_column or isinstance(value, list | tuple)):
         return None
-    return list(value) if any(isinstance(each, str) for each in value) else None
+    return list(value) if any(isinstance(item, str) for item in value) else None
 
 
 def _is_frame(value: object) -> TypeGuard[pd.DataFrame]:
-    return is_of(value, "pandas", "DataFrame")
+    """Return whether a value is a pandas DataFrame."""
+    return is_library_instance(value, "pandas", "DataFrame")
 
 
 def rows_by_name(points: object) -> list[Mapping[str, Any]]:
-    """Return a dictionary of values by name for each point."""
+    """Return a dictionary of values by name for each point.
+
+    Raises
+    ------
+    ValueError
+        If points are neither a frame with distinct columns nor dictionaries.
+    """
     if _is_frame(points):
-        repeated = points.columns[points.columns.duplicated()]
-        if len(repeated):
+        duplicates = points.columns[points.columns.duplicated()]
+        if len(duplicates):
             raise ValueError(
-                f"a frame must have different columns, got {describe(repeated[0])} twice"
+                f"a frame must have different columns, got {describe(duplicates[0])} twice"
             )
         records: list[Any] = points.to_dict(orient="records")
         return records
-    listed = isinstance(points, Sequence) and not isinstance(points, str)
-    rows: Any = points if listed else [points]
+    is_sequence = isinstance(points, Sequence) and not isinstance(points, str)
+    rows: Any = points if is_sequence else [points]
     for row in rows:
-        of_kind("points", row, Mapping, "a frame or dictionaries")
+        check_instance("points", row, Mapping, "a frame or dictionaries")
     return [dict(row) for row in rows]
 
 
 def check_names(
-    what: str, values: Mapping[str, Any], names: Collection[str], where: str = ""
+    kind: str, values: Mapping[str, Any], names: Collection[str], place: str = ""
 ) -> None:
-    """Raise a `ValueError` that says which of some names is unknown or missing."""
+    """Raise a `ValueError` that shows a name that is unknown or missing, if there is one."""
     if unknown := [name for name in values if name not in names]:
-        there = f"there are: {', '.join(names)}" if names else "there is none"
-        raise ValueError(f"unknown {what} {unknown[0]!r}{where}; {there}")
+        options = f"there are: {', '.join(names)}" if names else "there is none"
+        raise ValueError(f"unknown {kind} {unknown[0]!r}{place}; {options}")
     if missing := [name for name in names if name not in values]:
-        raise ValueError(f"{what} {missing[0]!r} is missing{where}, got {dict(values)}")
+        raise ValueError(f"{kind} {missing[0]!r} is missing{place}, got {dict(values)}")

@@ -1,4 +1,4 @@
-"""The protocol of problems, and how the command line knows one by name."""
+"""The protocol of problems, on which policies are compared, and their names on the command line."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ from tvbandits.validation import Array, as_floats
 
 @runtime_checkable
 class Problem(Protocol):
-    """A known, drifting reward that policies can be compared on.
+    """A known, drifting reward on which policies can be compared.
 
-    A problem may also have `realise(seed) -> Problem`, for problems that are random themselves:
-    `compare` then plays every policy of one seed on the same realisation.
+    A random problem may also have `realise(seed) -> Problem`: `compare` then plays all policies with
+    the same seed on the same realisation.
     """
 
     @property
     def name(self) -> str:
-        """The name of the problem in rows and pictures."""
+        """Return the name of the problem in rows and pictures."""
 
     @property
     def domain(self) -> Domain:
-        """The points that may be played."""
+        """Return the domain of the reward."""
 
     @property
     def horizon(self) -> int:
-        """Number of steps of a full run; step s is played at time s = 1, 2, ..., horizon."""
+        """Return the number of steps of a full run; step s is at time s = 1, 2, ..., horizon."""
 
     @property
     def noise_variance(self) -> float | Array | None:
-        """Noise variance of a reward (unit of reward squared); None: nobody knows it.
+        """Return the noise variance of a reward (unit of reward squared); None: it is unknown.
 
-        An array (n,) has one for each of n candidates. With None policies learn it, and a comparison
-        adds no noise to `value`: it warns, unless `added_noise = 0.0` says that the values are
-        measurements, or the problem has trials.
+        An array (n,) has one for each of n candidates. If it is None, policies learn it, and a
+        comparison adds no noise to `value`. It warns of that, unless `added_noise = 0.0` states that the
+        values are measurements, or the problem has trials.
         """
 
     @property
     def unit(self) -> str:
-        """Unit of the reward, for axes and tables; an empty string where it has none."""
+        """Return the unit of the reward, for axes and tables, or an empty text."""
 
     @property
     def kernel(self) -> Any | None:
-        """Recommended prior covariance over points (scikit-learn), or None: fitted on a sample."""
+        """Return a recommended kernel over points (scikit-learn); None: fit one to a sample."""
 
     @property
     def variation(self) -> float | None:
-        """Mean of max_x abs(f(x, t+1) - f(x, t)) per unit of time, where it is known."""
+        """Return the mean of max_x abs(f(x, t+1) - f(x, t)) per unit of time; None: it is unknown."""
 
     def value(self, X: Array, t: float) -> Array:
         """Return the noise-free reward at the points `X` (n, d) at time `t`, shape (n,)."""
@@ -63,21 +63,21 @@ class Problem(Protocol):
 
 @dataclass(frozen=True)
 class NamedProblem:
-    """A problem that the command line knows by name.
+    """A problem that has a name on the command line.
 
     Attributes
     ----------
     name : str
     make : callable
-        Makes it; what is in its signature are its parameters on the command line.
+        A function that creates the problem; its parameters are those on the command line.
     summary : str
-        One line.
+        A description in one line.
     files : int or None
-        How many files `make` takes first, those of `--data`; None: a list of them.
+        The number of first parameters of `make` that are files of `--data`; None: one list of files.
     length : str
-        The parameter that makes it longer, which `--horizon` sets.
+        The parameter for the number of steps, which `--horizon` sets.
     leading : str
-        The parameter that may be written without its name, right after the colon.
+        The parameter that may be written without its name, directly after the colon.
     """
 
     name: str
@@ -89,12 +89,12 @@ class NamedProblem:
 
 
 @runtime_checkable
-class NoiseOfItsOwn(Protocol):
-    """A problem that says how much noise a comparison adds to its values."""
+class HasAddedNoise(Protocol):
+    """A problem that states the variance of the noise that a comparison adds to its values."""
 
     @property
     def added_noise(self) -> float | None:
-        """Variance of that noise (unit of reward squared); None: the problem's noise variance."""
+        """Return the variance (unit of reward squared); None: the problem's noise variance."""
 
 
 def rewards_at(problem: Problem, X: Array, t: float) -> Array:
@@ -103,7 +103,7 @@ def rewards_at(problem: Problem, X: Array, t: float) -> Array:
     Raises
     ------
     ValueError
-        If the problem returns anything else than a number for each point.
+        If the problem does not return a number for each point.
     """
     name = f"the value of {problem.name}"
     values = as_floats(problem.value(X, t), name)
@@ -114,19 +114,19 @@ def rewards_at(problem: Problem, X: Array, t: float) -> Array:
     return values
 
 
-def usual_noise(problem: Problem) -> float | None:
-    """Return the noise variance of a reward, as a mean over candidates where each has its own."""
+def get_mean_noise(problem: Problem) -> float | None:
+    """Return the noise variance of a reward, averaged over candidates; None: it is unknown."""
     noise = problem.noise_variance
     return None if noise is None else float(np.mean(noise))
 
 
-def noise_at(problem: Problem, X: Array) -> Array | None:
-    """Return the noise variance (m,) of a reward at points (m, d); None: nobody knows it.
+def get_noise_at(problem: Problem, X: Array) -> Array | None:
+    """Return the noise variances (m,) of rewards at points (m, d); None: they are unknown.
 
     Raises
     ------
     ValueError
-        If each candidate has its own, and a point is no candidate.
+        If candidates have different noise variances, and a point is no candidate.
     """
     noise = problem.noise_variance
     if noise is None:
@@ -137,22 +137,21 @@ def noise_at(problem: Problem, X: Array) -> Array | None:
     return np.asarray(noise, dtype=np.float64)[problem.domain.index(X)]
 
 
-def noise_to_add(problem: Problem) -> float:
+def get_added_noise(problem: Problem) -> float:
     """Return the variance of the noise that a comparison adds to a problem's values.
 
-    It is that of a reward, unless the problem says otherwise by `added_noise`, as one does whose values
-    are measurements. Where nobody knows the noise of a reward, there is none to add. Where each
-    candidate has its own, it is their mean.
+    It is `added_noise` if the problem states that, such as 0 for values that are measurements.
+    Otherwise it is the noise variance of a reward, averaged over candidates, or 0 if that is unknown.
     """
-    own = problem.added_noise if isinstance(problem, NoiseOfItsOwn) else None
-    return (usual_noise(problem) or 0.0) if own is None else own
+    variance = problem.added_noise if isinstance(problem, HasAddedNoise) else None
+    return (get_mean_noise(problem) or 0.0) if variance is None else variance
 
 
-def noise_to_add_at(problem: Problem, X: Array) -> Array:
+def get_added_noise_at(problem: Problem, X: Array) -> Array:
     """Return the variance (m,) of the noise that a comparison adds to the values at points (m, d)."""
-    if isinstance(problem, NoiseOfItsOwn) and problem.added_noise is not None:
+    if isinstance(problem, HasAddedNoise) and problem.added_noise is not None:
         return np.full(len(X), float(problem.added_noise))
-    noise = noise_at(problem, X)
+    noise = get_noise_at(problem, X)
     return np.zeros(len(X)) if noise is None else noise
 
 
@@ -162,15 +161,15 @@ class HasRKHSVariation(Protocol):
 
     @property
     def rkhs_variation(self) -> float:
-        """Mean of the RKHS norm of f(., t+1) - f(., t) per unit of time ([S] eq. 20)."""
+        """Return the mean RKHS norm of f(., t+1) - f(., t) per unit of time ([S] eq. 20)."""
 
 
-def stated_variation(problem: Problem) -> float | None:
-    """Return the change of the reward per unit of time, where a problem says it.
+def get_stated_variation(problem: Problem) -> float | None:
+    """Return the change of the reward per unit of time, or None if the problem does not state it.
 
-    It is in the norm of the papers where the reward lies in the RKHS of its kernel. The change of a
-    reward that does not has no such norm, or on a few candidates one of thousands of deviations: there
-    it is the largest change of any point.
+    If the reward lies in the RKHS of its kernel, this is the RKHS norm, as in the papers. Other rewards
+    have no such norm, or a norm of thousands of deviations on a few candidates; for them it is the
+    largest change at any point.
     """
     if isinstance(problem, HasRKHSVariation):
         return problem.rkhs_variation

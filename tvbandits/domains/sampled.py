@@ -1,8 +1,8 @@
-"""A domain that is searched by drawing points of it.
+"""A domain that is searched by random sampling.
 
-It is for boxes and spaces on which the exact maximum of an upper bound is a bad choice: it lies on faces
-and in corners, where deviations are largest. The same decision among a few thousand random points goes
-there as rarely as they lie there.
+It is for boxes and spaces on which the exact maximum of an upper confidence bound is a bad choice: it
+lies on faces and in corners, where the posterior variance is largest. Only few of some thousand random
+points lie there.
 """
 
 from __future__ import annotations
@@ -14,29 +14,30 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tvbandits.domains.domain import Acquisition, Domain
-from tvbandits.ties import check_acquisition, row_of_largest
+from tvbandits.ties import acquisition_argmax, check_acquisition
 from tvbandits.validation import Array, Index
 
 
 @dataclass(frozen=True, repr=False)
 class SampledDomain(Domain):
-    """Another domain, whose largest acquisition is that of a random sample.
+    """A domain whose maximum is that of a random sample.
 
-    Neighbours of a few points join the sample: of the `centres`, those of the largest acquisition.
+    Neighbours of some `centres`, those of the largest acquisition, are added to the sample.
 
     Attributes
     ----------
     whole : Domain
-        With a unit cube, as of `Cube`.
+        A domain with the methods of `Cube`.
     centres : array of shape (n, d)
-        Points about which maxima may be narrow.
+        Points near which there may be narrow maxima.
     count : int
-        Points of the sample.
+        The number of points in the sample.
     sizes : array of shape (p,)
-        Number of values of each coordinate of the unit cube; 0: an interval.
+        The number of values of each coordinate of the unit cube; 0: an interval.
     best, neighbours, spread : int, int, float
-        So many points are drawn about each of so many of the centres, at this distance along the sides
-        of the unit cube. Of the coordinates with a few values, one is drawn anew on average.
+        The number of centres with neighbours, the number of neighbours of each, and their standard
+        deviation along the sides of the unit cube. Of the coordinates with a few values, one on average
+        is drawn again.
     """
 
     whole: Any
@@ -52,12 +53,12 @@ class SampledDomain(Domain):
 
     @property
     def dimension(self) -> int:
-        """Number of coordinates of a point, those of the context included."""
+        """Return the number of coordinates of a point, including the context."""
         return int(self.whole.dimension)
 
     @property
     def resolution(self) -> Array:
-        """Points that are nearer to each other count as one point, as in the whole domain."""
+        """Return the distance within which points of the whole domain count as equal."""
         return np.asarray(self.whole.resolution)
 
     def check(self, X: ArrayLike, name: str = "X") -> Array:
@@ -65,7 +66,7 @@ class SampledDomain(Domain):
         return np.asarray(self.whole.check(X, name))
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
-        """Return `n` points drawn uniformly, with replacement, shape (n, d)."""
+        """Return `n` uniform random points (n, d), with replacement."""
         return np.asarray(self.whole.sample(n, rng))
 
     def maximize(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
@@ -73,18 +74,19 @@ class SampledDomain(Domain):
         X = self.sample(self.count, rng)
         values = check_acquisition(acquisition(X), X)
         if len(self.centres):
-            at_centres = acquisition(self.centres)
-            order = np.argsort(-at_centres, kind="stable")[: self.best]
+            centre_values = acquisition(self.centres)
+            order = np.argsort(-centre_values, kind="stable")[: self.best]
             U = self.whole.to_unit(self.centres[order].repeat(self.neighbours, axis=0))
             U = np.clip(U + self.spread * rng.standard_normal(U.shape), 0.0, 1.0)
-            few = self.sizes > 0
-            if few.any():
-                anew = few & (rng.random(U.shape) * np.count_nonzero(few) < 1.0)
-                U = np.where(anew, rng.random(U.shape), U)
-            around = self.check(self.whole.from_unit(U))
-            X = np.concatenate([X, around])
-            values = np.append(values, check_acquisition(acquisition(around), around))
-            if values.max() == -np.inf:  # nothing else may be chosen, as on a thin slab
-                X, values = self.centres, at_centres
-        row = row_of_largest(values, X, rng)
+            is_discrete = self.sizes > 0
+            if is_discrete.any():
+                count = np.count_nonzero(is_discrete)
+                is_redrawn = is_discrete & (rng.random(U.shape) * count < 1.0)
+                U = np.where(is_redrawn, rng.random(U.shape), U)
+            neighbours = self.check(self.whole.from_unit(U))
+            X = np.concatenate([X, neighbours])
+            values = np.append(values, check_acquisition(acquisition(neighbours), neighbours))
+            if values.max() == -np.inf:  # only centres are available, as on a thin slab
+                X, values = self.centres, centre_values
+        row = acquisition_argmax(values, X, rng)
         return X[row], float(values[row])

@@ -1,4 +1,4 @@
-"""A kernel for a space with names, to start from."""
+"""A kernel with one length scale for each named parameter of a space."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from tvbandits.validation import Array
 class PerParameter(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type: ignore[misc]
     """A Matern kernel with one length scale for each parameter, in the unit of its columns.
 
-    k(x, x') = Matern_nu(r), r^2 = sum over parameters of the squared distance in their columns, over the
-    squared scale. Two points that differ in a category alone have r = sqrt(2) / scale.
+    k(x, x') = Matern_nu(r), where r^2 is the sum over the parameters of the squared distance in their
+    columns divided by the squared length scale. Two points that differ only in a category have
+    r = sqrt(2) / scale.
 
     Parameters
     ----------
     scales : array of shape (p,)
         A length scale for each parameter.
     scales_bounds : array of shape (p, 2), pair of floats, or "fixed"
-        Where a fit may look for them.
+        The bounds of the length scales in a fit.
     parts : tuple of (str, int)
         Name and number of columns of each parameter, in their order.
     nu : float
@@ -49,7 +50,7 @@ class PerParameter(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # typ
 
     @property
     def hyperparameter_scales(self) -> Hyperparameter:
-        """The length scales."""
+        """Return the length scales as a hyperparameter of scikit-learn."""
         return Hyperparameter("scales", "numeric", self.scales_bounds, len(self.parts))
 
     def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
@@ -57,16 +58,16 @@ class PerParameter(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # typ
         widths = [width for _, width in self.parts]
         rows = np.atleast_2d(X)
         if rows.shape[1] != sum(widths):
-            needs = f"sees points of dimension {sum(widths)}"
+            needs = f"is for points of dimension {sum(widths)}"
             raise ValueError(f"{self!r} {needs}, got {rows.shape[1]}")
-        each = Matern(np.repeat(np.atleast_1d(self.scales), widths), nu=self.nu)
+        matern = Matern(np.repeat(np.atleast_1d(self.scales), widths), nu=self.nu)
         if not eval_gradient:
-            return each(rows, Y)
+            return matern(rows, Y)
         if self.hyperparameter_scales.fixed:
-            K = each(rows, Y)
+            K = matern(rows, Y)
             return K, np.empty((*K.shape, 0))
-        # Columns of one parameter share a scale, so that their logarithmic slopes add up.
-        K, slopes = each(rows, Y, eval_gradient=True)
+        # The columns of a parameter have the same scale, so that their logarithmic slopes add up.
+        K, slopes = matern(rows, Y, eval_gradient=True)
         return K, np.add.reduceat(slopes, np.cumsum([0, *widths[:-1]]), axis=2)
 
     def __repr__(self) -> str:
@@ -77,8 +78,8 @@ class PerParameter(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # typ
         return f"PerParameter({text}, nu={self.nu:g})"
 
 
-def with_arms(kernel: Any, columns: int) -> Any:
-    """Return a kernel over the names of arms, or of no space, once there are so many more arms."""
-    parts = {name: each for name, each in kernel.get_params().items() if name.endswith("parts")}
-    wider = {name: (("arm", each[0][1] + columns),) for name, each in parts.items()}
-    return clone(kernel).set_params(**wider)
+def add_arms(kernel: Any, count: int) -> Any:
+    """Return a kernel for arms, extended by further arms; other kernels are copied unchanged."""
+    parts = {name: part for name, part in kernel.get_params().items() if name.endswith("parts")}
+    extended = {name: (("arm", part[0][1] + count),) for name, part in parts.items()}
+    return clone(kernel).set_params(**extended)

@@ -1,11 +1,11 @@
-"""Whether the deviations of a fitted kernel are right: rewards at new places against predictions.
+"""Calibrate the deviations of a fitted kernel from its prediction errors.
 
-It is for inflating deviations that are too small. Errors of predictions go in, one for each reward at
-another place than the one before; out come a factor on deviations, and the coverage of 95% intervals.
+`IntervalCalibration` takes the prediction error of each reward at another place than the one before. It
+gives a factor that inflates deviations that are too small, and the coverage of 95% intervals.
 
-A kernel that was fitted to the rewards of a bandit is right about the places where the bandit stays, and
-may be over-confident about all others. A reward at the same place again tests little but the noise; so
-only rewards at other places count.
+A kernel that was fitted to the rewards of a bandit predicts well where the bandit stays, and may be
+over-confident elsewhere. A repeated reward at the same place tests little but the noise, so that only
+rewards at other places count.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CalibrationConfig:
-    """The constants of the calibration.
+    """Constants of the calibration.
 
     Attributes
     ----------
     forgetting_rate : float
-        What the sums lose at each reward: about 50 rewards count.
+        The fraction by which the sums shrink with each reward; about 50 rewards count.
     prior_count : float
-        Number of rewards just as large as predicted that are taken for granted.
+        The weight of the prior, in rewards whose squared errors are as predicted.
     half_width : float
-        Half of a 95% interval, in deviations.
+        Half the width of a 95% interval, in deviations.
     largest_square : float
-        A squared standardised innovation counts for at most this: one outlier is no sign of a wrong
-        model.
+        The limit at which squared standardised innovations are clipped, because one outlier does not
+        show that the model is wrong.
     """
 
     forgetting_rate: float = 0.02
@@ -42,33 +42,33 @@ CONFIG = CalibrationConfig()
 
 @dataclass(frozen=True)
 class IntervalCalibration:
-    """A mean of squared standardised innovations, the errors of predictions made before the reward.
+    """A running mean of squared standardised innovations.
 
-    With z_i = (y_i - mu_i) / sqrt(sigma_i^2 + noise_i) of the rewards that count, the latest first, and
-    the forgetting rate f, it is (n + sum_i (1 - f)^i min(z_i^2, 25)) / (n + sum_i (1 - f)^i) for
-    i = 0, 1, ..., where n is the prior count. Under the right model it is 1 on average.
+    For standardised innovations z_i = (y_i - mu_i) / sqrt(sigma_i^2 + noise_i), i = 0, 1, ... with the
+    latest first, the forgetting rate f and the prior count n, it is
+    (n + sum_i (1 - f)^i min(z_i^2, 25)) / (n + sum_i (1 - f)^i). Under the true model its mean is 1.
 
     Attributes
     ----------
     squares, count : float
-        The two sums, without the prior.
+        The sums of the numerator and of the denominator, without the prior.
     inside : float
-        Number of rewards in their 95% intervals, forgotten like the sums.
+        The number of rewards inside their 95% intervals, with the same forgetting as the sums.
     """
 
     squares: float = 0.0
     count: float = 0.0
     inside: float = 0.0
 
-    def after(self, error: float, variance: float) -> IntervalCalibration:
-        """Return the calibration with one more reward.
+    def update(self, error: float, variance: float) -> IntervalCalibration:
+        """Return the calibration updated with one more reward.
 
         Parameters
         ----------
         error : float
-            Reward less its prediction.
+            The reward minus its prediction.
         variance : float
-            Predictive variance of the error, with the noise of the reading.
+            Predictive variance of the error, including the noise of the reading.
         """
         memory, square = 1.0 - CONFIG.forgetting_rate, error**2 / variance
         return IntervalCalibration(
@@ -79,11 +79,11 @@ class IntervalCalibration:
 
     @property
     def deviation_factor(self) -> float:
-        """Return the factor on deviations, above 1 if innovations have been larger than predicted."""
+        """Return the factor on deviations; it is above 1 if innovations were larger than predicted."""
         mean = (CONFIG.prior_count + self.squares) / (CONFIG.prior_count + self.count)
         return math.sqrt(max(mean, 1.0))
 
     @property
     def coverage(self) -> float:
-        """Return the share of 95% intervals that held the reward; NaN before the first."""
+        """Return the fraction of 95% intervals that contained the reward; NaN before the first."""
         return self.inside / self.count if self.count else math.nan

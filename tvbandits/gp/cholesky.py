@@ -1,20 +1,20 @@
-"""The exact heteroscedastic Gaussian-process posterior.
+"""Compute the exact heteroscedastic Gaussian-process posterior by a Cholesky factor.
 
-With observations at inputs Z, values y and noise variances v (Sigma = diag(v)), [S] eqs. 11-12:
+For observations at inputs Z with values y and noise variances v, Sigma = diag(v), [S] eqs. 11-12 are
 
     mu(z)      = k(z)^T (K + Sigma)^-1 y
     sigma^2(z) = k(z, z) - k(z)^T (K + Sigma)^-1 k(z)
 
 computed as in Rasmussen & Williams, Algorithm 2.1. The factor depends on inputs and variances only.
-Values may have several columns, because the mean is linear in them: a bandit conditions the reward and
-the constant 1 together, so that the prior mean may move without a new factorisation.
+Values may have several columns, because the mean is linear in them: a bandit conditions on the reward
+and the constant 1 together, so that the prior mean may change without a new factorisation.
 
-Three exact routes lead to a posterior, and `by_cholesky` takes the cheapest that applies:
+`condition_by_cholesky` takes the cheapest of three exact routes that applies:
 
-* nothing older changed: the new rows are appended, O(n^2 + n A) each;
-* the oldest rows were forgotten: they are rotated out, O(n (n + A)) each, then rows are appended;
-* anything else: a new factorisation, after observations of one input are merged into one of their
-  joint precision, which is the same posterior.
+* if the old rows are unchanged, the new rows are appended, O(n^2 + n A) each;
+* if the oldest rows were dropped, they are rotated out, O(n (n + A)) each, then new rows are appended;
+* in any other case observations of one input are merged into one of their joint precision, which
+  gives the same posterior, and the matrix is factorised anew.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import numpy as np
 
 from tvbandits.data import replace_fields
 from tvbandits.gp import linalg
-from tvbandits.gp.features import SpaceFeatures, spanned, terms_of
+from tvbandits.gp.features import SpaceFeatures, pivoted_kernel_cholesky, terms_of
 from tvbandits.gp.kernels.space_time import advance
 from tvbandits.gp.posterior import (
     NOISE_LIMITS,
@@ -39,35 +39,36 @@ from tvbandits.gp.posterior import (
     GridPosterior,
     Groups,
     PosteriorSummary,
+    drop_negligible,
     expand,
-    level_noise,
-    no_grid,
-    without_negligible,
+    level_covariance,
+    no_grid_error,
 )
 from tvbandits.validation import Array
 
 
 @dataclass(frozen=True)
 class ExactConfig:
-    """The constants of the exact posterior, which decide about speed and rounding.
+    """Constants of the exact posterior, which affect its speed and rounding.
 
     Attributes
     ----------
     rotate_from : int
         With fewer rows a new factorisation is faster than rotating rows out.
     merge_from : int
-        So many rows are appended at the least before those of one input are merged.
+        At least this many rows are appended before rows of one input are merged.
     smallest_pivot : float
-        An appended pivot below this share of its diagonal has lost its digits, and a new factorisation
-        decides about jitter.
+        A pivot of an appended row below this fraction of its diagonal has lost its digits. The matrix is
+        then factorised anew, with jitter if it needs any.
     smallest_repeated_pivot : float
         The same for a repeated input, which a new factorisation merges without loss.
     few : int
         With fewer observations a new factorisation is as fast as a spanning dictionary or state.
     span_tolerance : float
-        A dictionary spans the candidates when none keeps more than this share of its prior variance.
+        A dictionary spans the candidates if no candidate's residual variance exceeds this fraction of
+        its prior variance.
     largest_span : int
-        Rank beyond which a spanning dictionary or state is not looked for.
+        The largest rank of a spanning dictionary or state.
     """
 
     rotate_from: int = 96
@@ -84,14 +85,15 @@ CONFIG = ExactConfig()
 
 @dataclass(frozen=True)
 class ExactPosterior:
-    """A conditioned Gaussian process, as `by_cholesky` returns it.
+    """An exact posterior with its Cholesky factor, as `condition_by_cholesky` returns it.
 
     Attributes
     ----------
     kernel : scikit-learn kernel
     data : Data
+        The observations.
     rows : Data
-        What was factored: `data`, with observations of one input merged.
+        The rows of the factor: `data`, with observations of one input merged.
     factor : AppendBuffer of shape (u, u)
         L, the lower factor of K + Sigma.
     weights : AppendBuffer of shape (u, c)
@@ -99,13 +101,13 @@ class ExactPosterior:
     log_det_ratio : float
         log det(Sigma + K) - log det Sigma.
     jitter : float
-        What had to be added to the diagonal for the factorisation.
+        Variance that was added to the diagonal for the factorisation.
     on_grid : GridPosterior or None
-        The posterior at the candidates, where there are any.
+        The posterior at the candidates; None without candidates.
     extended : bool
-        Whether it came from an earlier posterior, row by row.
+        Whether rows were appended to the factor of an earlier posterior.
     merged : int
-        Its number of rows when observations of one input were last looked for, to merge them.
+        The number of rows at the last search for repeated inputs.
     """
 
     kernel: Any
@@ -121,12 +123,12 @@ class ExactPosterior:
 
     @property
     def size(self) -> int:
-        """Number of rows of the factor."""
+        """Return the number of rows of the factor."""
         return len(self.rows.Z)
 
     @property
     def summary(self) -> PosteriorSummary:
-        """Facts about it."""
+        """Return descriptive values of the posterior."""
         W = self.weights.array
         return PosteriorSummary(
             kernel=self.kernel,
@@ -140,22 +142,22 @@ class ExactPosterior:
         )
 
     def _effective_dimension(self) -> float:
-        """Sum posterior variance over noise variance of the observations: tr(K (K + Sigma)^-1)."""
+        """Return tr(K (K + Sigma)^-1): the sum of posterior over noise variances of the rows."""
         inverse = linalg.solve_lower(self.lower, np.eye(self.size))
         return self.size - float((inverse**2).sum(axis=0) @ self.rows.variance)
 
     @cached_property
     def lower(self) -> Array:
-        """The factor, column after column."""
+        """Return the factor in column-major order."""
         return np.asfortranarray(self.factor.array)
 
     @property
     def condition_number(self) -> float:
-        """Lower estimate of the condition number of K + Sigma, from the diagonal of its factor."""
-        return linalg.spread_of(np.diagonal(self.factor.array)) ** 2
+        """Return a lower bound of the condition number of K + Sigma, from the diagonal of its factor."""
+        return linalg.diagonal_ratio(np.diagonal(self.factor.array)) ** 2
 
     def update(self, rows: Data, now: float, grid: CandidateGrid | None) -> ExactPosterior | None:
-        """Return the posterior with more observations, as rows of the factor."""
+        """Return the posterior given more observations, appended as rows of the factor."""
         n, on_grid = len(rows.Z), self.on_grid
         if len(self.rows.Z) == 0 or self.jitter > 0 or (grid is None) != (on_grid is None):
             return None
@@ -164,7 +166,7 @@ class ExactPosterior:
             return None
         if grid is not None and on_grid is not None and grid.space_time:
             on_grid = on_grid.advance(grid, self.rows.Z, now)
-            if on_grid is None or cheaper_state(len(self.data.Z) + n, grid, False):
+            if on_grid is None or find_cheaper_state(len(self.data.Z) + n, grid, False):
                 return None
         elif on_grid is not None:
             on_grid = replace_fields(on_grid, now=now)
@@ -175,8 +177,9 @@ class ExactPosterior:
                 return None
             posterior = appended
         data = posterior.rows if self.rows is self.data else self.data.append(rows)
-        object.__setattr__(posterior, "data", data)  # it is new: nobody else has it
-        return without_repeats(posterior)
+        # Nothing else refers to this new posterior; setting the field avoids a copy of it.
+        object.__setattr__(posterior, "data", data)
+        return reject_repetitive(posterior)
 
     def predict(self, Z: Array | CandidateGrid) -> tuple[Array, Array]:
         """Return means (n, c) and variances (n,) at kernel inputs (n, p), or at candidates."""
@@ -191,11 +194,11 @@ class ExactPosterior:
         return V.T @ self.weights.array, np.maximum(prior - np.einsum("ij,ij->j", V, V), 0.0)
 
     def covariance(self, Z1: Array, Z2: Array | CandidateGrid) -> Array:
-        """Return the posterior covariance (n1, n2) of inputs (n1, p) with others."""
+        """Return the posterior covariance (n1, n2) of inputs (n1, p) and (n2, p), or candidates."""
         if isinstance(Z2, CandidateGrid):
             Z2 = Z2.at(self.grid_posterior.now)
         V1 = linalg.solve_lower(self.lower, self.kernel(self.rows.Z, Z1))
-        if Z2 is Z1:  # symmetric, to the last bit
+        if Z2 is Z1:  # this form is symmetric to the last bit
             return np.asarray(self.kernel(Z1) - V1.T @ V1)
         V2 = linalg.solve_lower(self.lower, self.kernel(self.rows.Z, Z2))
         return np.asarray(self.kernel(Z1, Z2) - V1.T @ V2)
@@ -203,7 +206,7 @@ class ExactPosterior:
     def fantasize(
         self, Z: Array, noise: float | Array, grid: CandidateGrid | None
     ) -> ExactPosterior:
-        """Return the posterior with more observations, whose values are unknown."""
+        """Return the posterior given observations whose values are unknown."""
         rows = Data(Z, np.zeros((len(Z), self.data.Y.shape[1])), np.full(len(Z), noise))
         rows = Groups.of(Z).merge(rows)
         appended = _append(self, self.on_grid, rows, grid)
@@ -213,41 +216,42 @@ class ExactPosterior:
         return factor(self.kernel, self.rows.append(rows), grid, now)
 
     def sample(self, grid: CandidateGrid, count: int, rng: np.random.Generator) -> Array:
-        """Return centred joint draws (count, A) at the candidates, in O(A^3)."""
+        """Return centred joint samples (count, A) at the candidates, in O(A^3)."""
         Z = grid.at(self.grid_posterior.now)
-        # Where much is known, what remains is near rounding of the prior: that is the yardstick.
+        # A small posterior variance has rounding errors of the prior's size, so jitter is in its scale.
         prior = float(np.mean(self.kernel.diag(Z)))
-        what = "posterior covariance of the candidates"
-        L = linalg.cholesky(self.covariance(Z, Z), what, scale=prior).L
+        name = "posterior covariance of the candidates"
+        L = linalg.cholesky(self.covariance(Z, Z), name, scale=prior).L
         return np.asarray(rng.standard_normal((count, len(Z))) @ L.T)
 
     @property
     def grid_posterior(self) -> GridPosterior:
-        """The posterior at the candidates; a `ValueError` where there are none."""
+        """Return the posterior at the candidates; raise a `ValueError` if there are none."""
         if self.on_grid is None:
-            raise no_grid()
+            raise no_grid_error()
         return self.on_grid
 
     def begins_with(self, other: ExactPosterior) -> bool:
-        """Return whether its rows, and those of its factor, are the other's and then perhaps more."""
+        """Return whether the first rows and rows of the factor are all those of `other`."""
         n = other.size
         if self.size < n or not np.array_equal(self.rows.Z[:n], other.rows.Z):
             return False
-        shared = self.factor.storage is other.factor.storage  # then no row of it has changed
+        # Rows of a storage never change, so that factors in the same storage agree.
+        shared = self.factor.storage is other.factor.storage
         return shared or np.array_equal(self.factor.array[:n, :n], other.factor.array)
 
 
 @expand.register
 def _(posterior: ExactPosterior, largest_condition: float) -> Expansion | None:
-    """With (K + Sigma)^-1 and (K + Sigma)^-1 Y."""
+    """Return the expansion with the matrix (K + Sigma)^-1 and the weights (K + Sigma)^-1 Y."""
     if posterior.size == 0 or posterior.condition_number > largest_condition:
         return None
     L = posterior.factor.array
-    means = linalg.solve_lower(L, posterior.weights.array, transposed=True)
-    return Expansion(posterior.kernel, posterior.rows.Z, linalg.inverse(posterior.lower), means)
+    weights = linalg.solve_lower(L, posterior.weights.array, transposed=True)
+    return Expansion(posterior.kernel, posterior.rows.Z, linalg.inverse(posterior.lower), weights)
 
 
-def by_cholesky(
+def condition_by_cholesky(
     kernel: Any,
     data: Data,
     *,
@@ -255,12 +259,15 @@ def by_cholesky(
     now: float = 0.0,
     previous: ExactPosterior | None = None,
 ) -> ExactPosterior:
-    """Return the exact posterior by a Cholesky factor, from `previous` where that is cheaper.
+    """Return the exact posterior by a Cholesky factor, extending `previous` if that is cheaper.
 
     Parameters
     ----------
+    kernel : scikit-learn kernel
+    data : Data
+        The observations.
     grid : CandidateGrid, optional
-        Candidates that it will answer for, at the time `now`.
+        The candidates that the posterior will be evaluated at, at the time `now`.
     previous : ExactPosterior, optional
         A posterior of the same kernel and grid on other data.
 
@@ -269,28 +276,28 @@ def by_cholesky(
     FactorisationError
         If the kernel matrix is not positive definite.
     """
-    data = without_negligible(kernel, data)
+    data = drop_negligible(kernel, data)
     route = None if previous is None else extend(previous, data, grid, now)
     return factor(kernel, data, grid, now) if route is None else route
 
 
 def factor(kernel: Any, data: Data, grid: CandidateGrid | None, now: float) -> ExactPosterior:
-    """Condition from scratch."""
+    """Return the posterior by a new factorisation."""
     rows = Groups.of(data.inputs_with_levels).merge(data)
-    across, K = np.empty((0, 0 if grid is None else len(grid.points))), np.empty((0, 0))
+    cross, K = np.empty((0, 0 if grid is None else len(grid.points))), np.empty((0, 0))
     if grid is not None and len(rows.Z):
-        across = grid.rows(rows.Z, now)
-        K = grid.covariance(rows.Z, across)
+        cross = grid.rows(rows.Z, now)
+        K = grid.covariance(rows.Z, cross)
     elif len(rows.Z):
         K = np.array(kernel(rows.Z))
     noise = float(np.log(rows.variance).sum())
     if rows.levels is not None and len(rows.Z):
-        shared = level_noise(rows.levels, rows.variance, float(np.max(kernel.diag(rows.Z))))
+        shared = level_covariance(rows.levels, rows.variance, float(np.max(kernel.diag(rows.Z))))
         K += shared
         shared[np.diag_indices_from(K)] += rows.variance
         noise = linalg.log_determinant(linalg.cholesky(shared, "noise with levels").L)
     diagonal = np.einsum("ii->i", K)
-    diagonal += rows.variance  # of `K`: it is a view
+    diagonal += rows.variance  # `diagonal` is a view of `K`
     root = linalg.cholesky(K, "noisy kernel matrix")
     posterior = ExactPosterior(
         kernel=kernel,
@@ -304,8 +311,8 @@ def factor(kernel: Any, data: Data, grid: CandidateGrid | None, now: float) -> E
         merged=len(rows.Z),
     )
     if grid is not None:
-        z, prior = linalg.solve_lower(posterior.lower, across), grid.prior_variance(now)
-        # It is new: filling the field in spares a copy of the whole value.
+        z, prior = linalg.solve_lower(posterior.lower, cross), grid.prior_variance(now)
+        # Nothing else refers to this new posterior; setting the field avoids a copy of it.
         on_grid = GridPosterior.of(z, posterior.weights.array, prior, now)
         object.__setattr__(posterior, "on_grid", on_grid)
     return posterior
@@ -314,17 +321,20 @@ def factor(kernel: Any, data: Data, grid: CandidateGrid | None, now: float) -> E
 def extend(
     previous: ExactPosterior, data: Data, grid: CandidateGrid | None, now: float
 ) -> ExactPosterior | None:
-    """Condition by dropping the oldest rows of `previous` and appending new ones; None if it cannot."""
-    dropped = _count_dropped(previous, data)
-    if dropped is None or dropped > len(previous.rows) // 8 or previous.jitter > 0:
+    """Condition by removing the oldest rows of `previous` and appending new ones.
+
+    None if the data are not such a change of its rows, or if digits would be lost.
+    """
+    count = _count_dropped(previous, data)
+    if count is None or count > len(previous.rows) // 8 or previous.jitter > 0:
         return None
     on_grid = None
     if grid is not None and previous.on_grid is not None:
         on_grid = previous.on_grid.advance(grid, previous.rows.Z, now)
     shorter = replace(previous, on_grid=on_grid)
-    if dropped:
-        shorter = _rotate_out(shorter, dropped)
-    rows = data.rows(len(previous.data) - dropped)
+    if count:
+        shorter = _rotate_out(shorter, count)
+    rows = data.rows(len(previous.data) - count)
     posterior = _append(shorter, shorter.on_grid, rows, grid)
     if posterior is None:
         return None
@@ -335,11 +345,11 @@ def extend(
     return replace(posterior, data=data, extended=True)
 
 
-def without_repeats(posterior: ExactPosterior) -> ExactPosterior | None:
-    """Return the posterior itself, or None where most of its rows repeat others.
+def reject_repetitive(posterior: ExactPosterior) -> ExactPosterior | None:
+    """Return the posterior, or None if at least half of its rows repeat inputs of other rows.
 
-    A new factor is smaller then. Rows that are appended are not merged; repeats are looked for whenever
-    their number has doubled.
+    A new factor, of merged rows, is then smaller. Appended rows are not merged, and the search for
+    repeated inputs runs whenever the number of rows has doubled.
     """
     size = len(posterior.rows.Z)
     if size - posterior.merged <= max(CONFIG.merge_from, posterior.merged):
@@ -350,9 +360,9 @@ def without_repeats(posterior: ExactPosterior) -> ExactPosterior | None:
 
 
 def _count_dropped(previous: ExactPosterior, new: Data) -> int | None:
-    """Return how many of the oldest rows `new` lacks, if it is the rest and perhaps more.
+    """Return how many of the oldest rows `new` lacks, if it begins with all the others.
 
-    None as well where these rows could not be rotated out.
+    None if it does not, or if the factor does not allow rotating the rows out.
     """
     old = previous.data
     if len(old.Z) == 0 or len(new.Z) == 0:
@@ -360,7 +370,7 @@ def _count_dropped(previous: ExactPosterior, new: Data) -> int | None:
     if len(previous.rows) != len(old) or len(old) < CONFIG.rotate_from:
         return 0 if new.starts_with(old) else None
     first = (new.Z[0] == old.Z).all(axis=1) & (old.variance == new.variance[0])
-    # Repeated points make false starts; a few are tried, then a new factorisation is no loss.
+    # Repeated points give false matches. After a few of them a new factorisation is no slower.
     for skip in np.flatnonzero(first)[:4]:
         if new.starts_with(old, int(skip)):
             return int(skip)
@@ -368,7 +378,7 @@ def _count_dropped(previous: ExactPosterior, new: Data) -> int | None:
 
 
 def _rotate_out(posterior: ExactPosterior, count: int) -> ExactPosterior:
-    """Drop the `count` oldest rows of the factor."""
+    """Return the posterior without the `count` oldest rows of the factor."""
     on_grid, W = posterior.on_grid, posterior.weights.array
     columns = W if on_grid is None else np.hstack([W, on_grid.embedding.array])
     L, columns = linalg.drop_rows(posterior.factor.array, columns, 0, count)
@@ -395,9 +405,9 @@ def _rotate_out(posterior: ExactPosterior, count: int) -> ExactPosterior:
 def _append(
     posterior: ExactPosterior, on_grid: GridPosterior | None, rows: Data, grid: CandidateGrid | None
 ) -> ExactPosterior | None:
-    """Add observations, rows of L, of L^-1 Y and of the embedding; None where digits would be lost.
+    """Append observations as rows of L, of L^-1 Y and of the embedding; None if digits would be lost.
 
-    `on_grid` is the posterior at the candidates, which may be of another time than its own.
+    `on_grid` replaces the posterior's own `on_grid`, and may be for another time.
     """
     kernel = posterior.kernel
     for i in range(len(rows.Z)):
@@ -406,8 +416,8 @@ def _append(
         diagonal = float(kernel.diag(row.Z)[0]) + float(row.variance[0])
         pivot = diagonal - float(below @ below)
         repeated = (posterior.rows.Z == row.Z).all(axis=1).any()
-        share = CONFIG.smallest_repeated_pivot if repeated else CONFIG.smallest_pivot
-        if pivot <= share * diagonal:
+        smallest = CONFIG.smallest_repeated_pivot if repeated else CONFIG.smallest_pivot
+        if pivot <= smallest * diagonal:
             return None
         pivot = math.sqrt(pivot)
         weights = (row.Y[0] - below @ posterior.weights.array) / pivot
@@ -438,64 +448,64 @@ def _append(
 def _new_row_of_factor(
     posterior: ExactPosterior, on_grid: GridPosterior | None, z: Array, grid: CandidateGrid | None
 ) -> Array:
-    """Return L^-1 k(Z, z) for one input z (1, p); it is a column of the embedding of a candidate z."""
+    """Return L^-1 k(Z, z) for one input z (1, p); for a candidate z, a column of the embedding."""
     kernel = posterior.kernel
     if grid is not None and on_grid is not None:
-        where = grid.index(z[0, : grid.points.shape[1]])
-        # It speaks about the candidates at `on_grid.now`; an observation that is not older than any in
-        # the factor differs from that by one number.
-        back: float | None = 1.0
+        index = grid.index(z[0, : grid.points.shape[1]])
+        # The embedding is for the time `on_grid.now`. For an observation that is not older than any in
+        # the factor, its column differs from that of the observation's time by one factor.
+        shrink: float | None = 1.0
         if grid.space_time:
             newest = z[0, -1] >= posterior.rows.Z[:, -1].max(initial=-math.inf)
-            back = None
+            shrink = None
             if newest and on_grid.now >= z[0, -1]:
-                back = advance(kernel, on_grid.now - z[0, -1])
-        if where is not None and back is not None and back > 1e-3:
-            return on_grid.embedding.array[:, where] * (on_grid.shrink / back)
+                shrink = advance(kernel, on_grid.now - z[0, -1])
+        if index is not None and shrink is not None and shrink > 1e-3:
+            return on_grid.embedding.array[:, index] * (on_grid.shrink / shrink)
     return linalg.solve_lower(posterior.lower, np.asarray(kernel(posterior.rows.Z, z))[:, 0])
 
 
 def embed(dictionary: ExactPosterior, Z: Array) -> Array:
-    """Return z(x) = R^-1 k_S(x) for kernel inputs `Z` (n, p), shape (n, m)."""
+    """Return the embedding z(x) = R^-1 k_S(x) of kernel inputs `Z` (n, p), shape (n, m)."""
     if dictionary.size == 0 or len(Z) == 0:
         return np.zeros((len(Z), dictionary.size))
     cross = np.asarray(dictionary.kernel(dictionary.rows.Z, Z))
     return np.asarray(linalg.solve_lower(dictionary.lower, cross).T)
 
 
-# --- cheaper exact routes: what spans all candidates ------------------------------------------------
+# --- cheaper exact routes: dictionaries and states that span all candidates -------------------------
 
 
-def spanning_dictionary(grid: CandidateGrid) -> ExactPosterior | None:
-    """Return a dictionary whose span holds all candidates to rounding, if a small one does.
+def find_spanning_dictionary(grid: CandidateGrid) -> ExactPosterior | None:
+    """Return a small dictionary that spans all candidates to rounding; None if there is none.
 
-    It is the pivoted Cholesky factor of the prior covariance: its pivots are the inducing points, its
-    rows the embedding of the candidates.
+    It comes from the pivoted Cholesky factor of the prior covariance, whose pivots are the inducing
+    points and whose rows are the embedding of the candidates.
     """
     kernel, points, prior = grid.kernel, grid.points, grid.prior_variance(0.0)
     limit = CONFIG.span_tolerance * float(prior.max())
-    pivoted = spanned(kernel, points, CONFIG.largest_span, CONFIG.span_tolerance)
+    pivoted = pivoted_kernel_cholesky(kernel, points, CONFIG.largest_span, CONFIG.span_tolerance)
     if float(pivoted.residual.max()) > limit:
         return None
-    # Entries below rounding only slow arithmetic down, where their products underflow.
+    # Entries below rounding are set to 0, since products that underflow slow the arithmetic down.
     G = np.where(np.abs(pivoted.G) < 1e-18 * float(prior.max()) ** 0.5, 0.0, pivoted.G)
     r = len(pivoted.pivots)
-    Z, nothing = points[pivoted.pivots], np.empty((r, 0))
-    data = Data(Z, nothing, np.full(r, limit))
+    Z, no_values = points[pivoted.pivots], np.empty((r, 0))
+    data = Data(Z, no_values, np.full(r, limit))
     return ExactPosterior(
         kernel=kernel,
         data=data,
         rows=data,
         factor=AppendBuffer.of(np.tril(G[:, pivoted.pivots].T), square=True),
-        weights=AppendBuffer.of(nothing),
+        weights=AppendBuffer.of(no_values),
         log_det_ratio=0.0,
         jitter=0.0,
-        on_grid=GridPosterior.of(G, nothing, prior, 0.0),
+        on_grid=GridPosterior.of(G, no_values, prior, 0.0),
     )
 
 
-def spanning_state(grid: CandidateGrid) -> SpaceFeatures | None:
-    """Return a state whose features hold all candidates to rounding, if a small one does."""
+def find_spanning_state(grid: CandidateGrid) -> SpaceFeatures | None:
+    """Return a small state whose features span all candidates to rounding; None if there is none."""
     terms = terms_of(grid.kernel)
     if terms is None:
         return None
@@ -506,11 +516,11 @@ def spanning_state(grid: CandidateGrid) -> SpaceFeatures | None:
     return state if small and float(residual.max()) <= limit else None
 
 
-def cheaper_state(n: int, grid: CandidateGrid, continues: bool) -> SpaceFeatures | None:
-    """Return the state of a filter, where that is the cheaper way to the exact posterior.
+def find_cheaper_state(n: int, grid: CandidateGrid, continues: bool) -> SpaceFeatures | None:
+    """Return the state of a filter if filtering is the cheaper way to the exact posterior, else None.
 
-    The candidates are points and times. A row of a factor of n rows costs n (n + A) for A candidates. Of
-    a state of m numbers a step costs m^2, and a prediction of all candidates A m^2.
+    The kernel is a space-time kernel. A row of a factor of n rows costs n (n + A) for A candidates. With
+    a state of m components, a step costs m^2 and a prediction of all candidates A m^2.
 
     Parameters
     ----------
@@ -518,12 +528,12 @@ def cheaper_state(n: int, grid: CandidateGrid, continues: bool) -> SpaceFeatures
         Number of observations.
     grid : CandidateGrid
     continues : bool
-        Whether there is a filter already: it goes on however few the observations are.
+        Whether there is a filter already; it is continued however few the observations are.
     """
     if not (continues or n >= CONFIG.few):
         return None
     A = len(grid.points)
-    state: SpaceFeatures | None = grid.remember(spanning_state)
+    state: SpaceFeatures | None = grid.remember(find_spanning_state)
     if state is None or not (continues or n * (n + A) > (A + 4) * len(state.prior) ** 2):
         return None
     return state

@@ -1,12 +1,12 @@
-"""The log evidence of a kernel and its exact gradient, and the hyperparameters where it is largest.
+"""Compute the log evidence of a kernel and its gradient, and maximize it over hyperparameters.
 
-It is for fitting kernels. A kernel and observations go in; out come evidence and gradient (`Evidence`,
-`log_evidence`), the kernel of the largest evidence (`fit`), and the largest information gain gamma_T,
-greedily (Srinivas et al. 2010, docs/references.md).
+`Evidence` and `log_evidence` return the evidence of observations under a kernel and its exact gradient,
+and `fit` returns the kernel of the largest evidence. `information_gains` returns the greedy maximum
+information gain gamma_T (Srinivas et al. 2010, docs/references.md).
 
-Kernels over points are evaluated at the distinct points alone, and those over time at the distinct
-times; the terms are composed of these. That makes learning cheap while a bandit runs: a network has few
-sites, and several answers belong to one time.
+Kernels over points are evaluated at the distinct points only, kernels over time at the distinct times,
+and the terms are computed from these matrices. Fitting is therefore cheap while a bandit runs: a network
+has few sites, and several readings share one time.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from tvbandits.gp.kernels.matern import SLOPED, VALUES, Coordinates, sum_columns
 from tvbandits.gp.kernels.space_time import Drift, Leaf, OnSpace, Terms, leaves_of
 from tvbandits.gp.kernels.units import InUnits
 from tvbandits.gp.linalg import FactorisationError, cholesky, log_determinant, solve_lower
-from tvbandits.ties import first_of_largest
+from tvbandits.ties import first_argmax
 from tvbandits.validation import Array, Index
 
 
 @dataclass(frozen=True)
 class EvidenceConfig:
-    """The constants of the evidence.
+    """Constants of the evidence.
 
     Attributes
     ----------
     mean_variance : float
         Prior variance of the mean of standardised values, which is integrated out.
-    wall : float
-        Value where the matrix has no Cholesky factor, above any evidence so far.
+    penalty : float
+        Value of hyperparameters whose matrix has no Cholesky factor, added to twice the highest so far.
     smallest_residual : float
-        A point is no feature of its own if it adds less than this share of the largest variance.
+        A point adds a feature if its residual variance exceeds this fraction of the largest variance.
     """
 
     mean_variance: float = 1.0
-    wall: float = 1e10
+    penalty: float = 1e10
     smallest_residual: float = 1e-12
 
 
@@ -57,26 +57,27 @@ CONFIG = EvidenceConfig()
 
 @dataclass(eq=False)
 class Evidence:
-    """Minus the log posterior density of hyperparameters, as a function of them.
+    """The negative log posterior density of hyperparameters, as a function of them.
 
-    The values are N(0, K + constant + diag(variance)), where the constant stands for an unknown mean.
-    Hyperparameters are log-normal around those of `prior`, with deviations `spread` of their logarithms.
+    The values have the distribution N(0, K + constant + diag(variance)), where the constant accounts for
+    an unknown mean. The prior of the hyperparameters is log-normal.
 
     Parameters
     ----------
     kernel : scikit-learn kernel
-        Over points, or over [x, t].
+        A kernel over points, or over [x, t].
     sample : Dataset
+        The observations.
     values : array of shape (n,)
-        Standardised.
+        Standardised values of the observations.
     variance : array of shape (n,)
-        Variances of their noise, in the same unit squared.
+        Noise variances of the standardised values.
     prior : array of shape (p,)
-        Medians: logarithms of hyperparameters, as in `kernel.theta`.
+        Logarithms of the prior medians of the hyperparameters, as in `kernel.theta`.
     spread : float or array of shape (p,)
-        Deviation of their logarithms; infinite: no prior.
+        Prior deviations of the logarithms; infinite for no prior.
     terms : as of `leaves_of`, optional
-        Of the kernel, where they are at hand.
+        The terms of the kernel, if the caller has them.
     """
 
     kernel: Any
@@ -90,27 +91,28 @@ class Evidence:
 
     def __post_init__(self) -> None:
         self.terms = leaves_of(self.kernel) if self.terms is None else self.terms
-        points, place = np.unique(self.sample.X, axis=0, return_inverse=True)
-        times, when = np.unique(self.sample.t, return_inverse=True)
-        over_points, over_times = _Distinct.of(points, place), _Distinct.of(times[:, None], when)
+        points, point_index = np.unique(self.sample.X, axis=0, return_inverse=True)
+        times, time_index = np.unique(self.sample.t, return_inverse=True)
+        over_points = _Distinct.of(points, point_index)
+        over_times = _Distinct.of(times[:, None], time_index)
         self.factors = [
             [_Factor.of(leaf, over_points, over_times) for leaf in term]
             for term in self.terms or ()
         ]
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
-        """Return value and gradient at `theta`; a wall where the matrix has no factor."""
+        """Return value and gradient at `theta`; a penalty if the matrix has no Cholesky factor."""
         try:
-            value, gradient = self._minus_log(theta)
+            value, gradient = self._negative_log_evidence(theta)
         except FactorisationError:
-            # The line search turns back from a value above all others.
-            return CONFIG.wall + 2.0 * self.highest, np.zeros_like(theta)
+            # The line search takes a shorter step after a value above all others.
+            return CONFIG.penalty + 2.0 * self.highest, np.zeros_like(theta)
         self.highest = max(self.highest, abs(value))
-        off = (theta - self.prior) / self.spread
-        return value + 0.5 * float(off @ off), gradient + off / self.spread
+        deviation = (theta - self.prior) / self.spread
+        return value + 0.5 * float(deviation @ deviation), gradient + deviation / self.spread
 
-    def _minus_log(self, theta: Array) -> tuple[float, Array]:
-        """Return minus the log evidence, and its gradient."""
+    def _negative_log_evidence(self, theta: Array) -> tuple[float, Array]:
+        """Return the negative log evidence and its gradient."""
         if self.terms is None:
             kernel = self.kernel.clone_with_theta(theta) + ConstantKernel(
                 CONFIG.mean_variance, "fixed"
@@ -118,7 +120,7 @@ class Evidence:
             Z = inputs(self.kernel, self.sample.X, self.sample.t)
             value, gradient = log_evidence(kernel, Z, self.values, self.variance)
             return -value, -gradient
-        cache: dict[tuple[int, int], _Part] = {}  # terms may share a factor
+        cache: dict[tuple[int, int], _Part] = {}  # several terms may have the same factor
         parts = [[factor.at(theta, cache) for factor in term] for term in self.factors]
         products = [_product([part.matrix for part in term]) for term in parts]
         amplitudes = [math.prod(part.amplitude for part in term) for term in parts]
@@ -130,7 +132,7 @@ class Evidence:
         L = linalg.cholesky(K).L
         weights = linalg.solve_lower(L, linalg.solve_lower(L, self.values), transposed=True)
         value = 0.5 * float(self.values @ weights) + 0.5 * linalg.log_determinant(L)
-        # W is only summed against symmetric matrices: a triangle of the inverse is enough, taken twice.
+        # W is only multiplied by symmetric matrices, so twice the triangle of the inverse suffices.
         W = 2.0 * linalg.inverse_lower(L).T
         W[np.diag_indices(n)] *= 0.5
         W -= np.outer(weights, weights)
@@ -139,16 +141,16 @@ class Evidence:
             self.factors, parts, amplitudes, products, strict=True
         ):
             for i, (factor, part) in enumerate(zip(term, term_parts, strict=True)):
-                where = factor.leaf.where
-                if where.start == where.stop:
+                own = factor.leaf.where
+                if own.start == own.stop:
                     continue
                 if part.gradient is None:
-                    # Terms without a part over points or time are constant there: 1.
+                    # The derivative of the amplitude; the product of a term of constants is 1.
                     slope = float(np.vdot(W, product)) if np.ndim(product) else float(W.sum())
-                    gradient[where] += 0.5 * amplitude * slope
+                    gradient[own] += 0.5 * amplitude * slope
                     continue
-                others = _product([each.matrix for j, each in enumerate(term_parts) if j != i])
-                gradient[where] += 0.5 * amplitude * part.gradient(W * others)
+                others = _product([other.matrix for j, other in enumerate(term_parts) if j != i])
+                gradient[own] += 0.5 * amplitude * part.gradient(W * others)
         return value + 0.5 * n * math.log(2.0 * math.pi), gradient
 
 
@@ -160,96 +162,102 @@ def _product(matrices: Sequence[Array | None]) -> Array | float:
 
 @dataclass(frozen=True)
 class _Distinct:
-    """Distinct points or times, and which of them each observation has.
+    """The distinct points or times of the observations.
 
     Attributes
     ----------
     Z : array of shape (m, d)
+        The distinct rows.
     index : array of shape (n,)
-        The row of each observation.
+        The row number of each observation.
     pairs : array of shape (n * n,) or None
-        The pair of distinct rows of each pair of observations; None: pairs are the same.
+        The number of the pair of rows of each pair of observations; None if each observation has its
+        own row, in order.
     distances : array of shape (q,)
         Distances between rows.
-    which : array of shape (n * n,) or None
-        The number of the distance of each pair of observations; None: they are in order.
+    distance_index : array of shape (n * n,) or None
+        The number of the distance of each pair of observations; None if distances are in that order.
     """
 
     Z: Array
     index: Index
     pairs: Index | None
     distances: Array
-    which: Index | None
+    distance_index: Index | None
 
     @cached_property
     def upper(self) -> tuple[Index, Index]:
-        """Return all pairs of two distinct rows, (q,) and (q,)."""
+        """Return the row numbers (q,) and (q,) of all pairs of two distinct rows."""
         return np.triu_indices(len(self.Z), 1)
 
     @cached_property
-    def apart(self) -> Array:
-        """Return the distances (d, q) of these pairs along each coordinate."""
+    def differences(self) -> Array:
+        """Return the absolute differences (d, q) of these pairs in each coordinate."""
         first, second = self.upper
         return np.abs(self.Z[first] - self.Z[second]).T.copy()
 
     @classmethod
     def of(cls, Z: Array, index: Index) -> _Distinct:
-        """Return the distinct rows, which are sorted, with the row of each observation."""
+        """Return the value for distinct sorted rows and the row number of each observation."""
         index = index.ravel()
         m = len(Z)
         same = m == len(index) and bool((index == np.arange(m)).all())
         pairs = None if same else (index[:, None] * m + index).ravel()
-        steps = _whole_steps(Z)
-        if steps is not None:
-            unit, number = steps
-            which = np.abs(number[index][:, None] - number[index]).ravel()
-            return cls(Z, index, pairs, unit * np.arange(number[-1] + 1.0), which)
-        apart = Z[:, None, :] - Z
-        distances = np.sqrt(np.einsum("ijk,ijk->ij", apart, apart))
+        regular = _find_steps(Z)
+        if regular is not None:
+            step, number = regular
+            distance_index = np.abs(number[index][:, None] - number[index]).ravel()
+            return cls(Z, index, pairs, step * np.arange(number[-1] + 1.0), distance_index)
+        differences = Z[:, None, :] - Z
+        distances = np.sqrt(np.einsum("ijk,ijk->ij", differences, differences))
         return cls(Z, index, pairs, distances.ravel(), pairs)
 
 
-def _whole_steps(Z: Array) -> tuple[float, Index] | None:
-    """Return a step, and sorted rows (m, 1) as whole multiples of it; None if there are many or none."""
+def _find_steps(Z: Array) -> tuple[float, Index] | None:
+    """Return a step and the sorted rows (m, 1) as whole multiples of it.
+
+    None if there is no such step, or if the largest multiple is so large that it does not pay.
+    """
     if Z.shape[1] != 1 or len(Z) < 2:
         return None
     z = Z[:, 0] - Z[0, 0]
-    unit = float(np.diff(z).min())
-    if z[-1] >= unit * len(Z) ** 2:  # also if rounding makes two rows equal
+    step = float(np.diff(z).min())
+    if z[-1] >= step * len(Z) ** 2:  # also true if rounding makes two rows equal
         return None
-    number = np.rint(z / unit)
-    if not (unit * number == z).all():
+    number = np.rint(z / step)
+    if not (step * number == z).all():
         return None
-    return unit, number.astype(np.int64)
+    return step, number.astype(np.int64)
 
 
-def _spread(values: Array, which: Index | None, n: int) -> Array:
-    """Return the value of each pair of observations (n, n)."""
+def _expand_pairs(values: Array, index: Index | None, n: int) -> Array:
+    """Return the value of each pair of observations (n, n), from those of pairs or distances."""
     flat = values.ravel()
-    return (flat if which is None else flat.take(which)).reshape(n, n)
+    return (flat if index is None else flat.take(index)).reshape(n, n)
 
 
-def _contract(weighted: Array, which: Index | None, slopes: Array) -> Array:
+def _contract(weights: Array, index: Index | None, slopes: Array) -> Array:
     """Return the sum over pairs of weight (n, n) times slope (q, p), for each hyperparameter."""
-    flat: Array = weighted.ravel()
-    if which is not None:
-        # Pairs of observations at one pair of distinct rows share their slopes.
-        flat = np.asarray(np.bincount(which, flat, len(slopes)), dtype=np.float64)
+    flat: Array = weights.ravel()
+    if index is not None:
+        # Pairs of observations with the same pair of rows, or distance, have the same slopes.
+        flat = np.asarray(np.bincount(index, flat, len(slopes)), dtype=np.float64)
     return np.asarray(flat @ slopes)
 
 
 @dataclass(frozen=True)
 class _Factor:
-    """A leaf of a kernel, and the distinct rows that it depends on.
+    """A leaf of a kernel with the distinct rows that it depends on.
 
     Attributes
     ----------
     leaf : Leaf
     rows : _Distinct
     nu : float or None
-        Its smoothness, where it has a single length scale; None where scikit-learn computes it.
+        The smoothness of a kernel with a single length scale.
     nus : float or None
-        The same, where each coordinate has a length scale.
+        The smoothness of a kernel with a length scale for each coordinate. If both are None, the kernel
+        is evaluated by scikit-learn.
     """
 
     leaf: Leaf
@@ -266,7 +274,7 @@ class _Factor:
             leaf = replace(leaf, kernel=OnSpace(inner.kernel))
             rows, inner = _Distinct.of(rows.Z / np.asarray(inner.units), rows.index), inner.kernel
         supported = type(inner) in (Coordinates, PerParameter, RBF, Matern)
-        if not supported or any(each.fixed for each in inner.hyperparameters):
+        if not supported or any(h.fixed for h in inner.hyperparameters):
             return cls(leaf, rows)
         nu = 2.5 if type(inner) is Coordinates else float(getattr(inner, "nu", math.inf))
         if type(inner) in (Coordinates, PerParameter) or np.ndim(inner.length_scale):
@@ -274,21 +282,21 @@ class _Factor:
         return cls(leaf, rows, nu if nu in VALUES else None)
 
     def at(self, theta: Array, cache: dict[tuple[int, int], _Part]) -> _Part:
-        """Return amplitude, matrix and gradient, from the cache if its hyperparameters are there."""
+        """Return amplitude, matrix and gradient at `theta`, or those in the cache for its entries."""
         key = (self.leaf.where.start, self.leaf.where.stop)
         if key[0] == key[1]:
-            return self._fixed
+            return self._constant_part
         if key not in cache:
-            cache[key] = self._at(theta)
+            cache[key] = self._compute(theta)
         return cache[key]
 
     @cached_property
-    def _fixed(self) -> _Part:
+    def _constant_part(self) -> _Part:
         """Return the part of a leaf without hyperparameters."""
-        return self._at(np.empty(0))
+        return self._compute(np.empty(0))
 
-    def _at(self, theta: Array) -> _Part:
-        """Return amplitude, matrix and gradient."""
+    def _compute(self, theta: Array) -> _Part:
+        """Compute amplitude, matrix and gradient at `theta`."""
         kernel, rows, n = self.leaf.kernel, self.rows, len(self.rows.index)
         if type(kernel) is ConstantKernel:
             own = theta[self.leaf.where]
@@ -303,67 +311,67 @@ class _Factor:
             else:
                 values = VALUES[self.nu](r)
                 slope = r * values
-            which, steep = rows.which, slope[:, None]
-            matrix = _spread(values, which, n)
-            return _Part(1.0, matrix, lambda weighted: _contract(weighted, which, steep))
+            index, slopes = rows.distance_index, slope[:, None]
+            matrix = _expand_pairs(values, index, n)
+            return _Part(1.0, matrix, lambda weights: _contract(weights, index, slopes))
         kernel = self.leaf.at(theta)
         inner = kernel if type(kernel) is Drift else kernel.kernel
-        matrix, slopes = inner(rows.Z, eval_gradient=True)
-        flat = np.asarray(slopes).reshape(len(rows.Z) ** 2, -1)
-        matrix = _spread(np.asarray(matrix), rows.pairs, n)
-        return _Part(1.0, matrix, lambda weighted: _contract(weighted, rows.pairs, flat))
+        matrix, derivatives = inner(rows.Z, eval_gradient=True)
+        flat = np.asarray(derivatives).reshape(len(rows.Z) ** 2, -1)
+        matrix = _expand_pairs(np.asarray(matrix), rows.pairs, n)
+        return _Part(1.0, matrix, lambda weights: _contract(weights, rows.pairs, flat))
 
     def _by_coordinates(self, own: Array, profile: Profile) -> _Part:
-        """Return the part of a kernel with a length scale for each coordinate, or for several of them.
+        """Return the part of a kernel with a length scale for each coordinate or group of coordinates.
 
-        From pairs of two distinct rows alone: a row is perfectly correlated with itself.
+        It is computed from pairs of two distinct rows, since a row has correlation 1 with itself.
         """
         inner, rows = self.leaf.kernel.kernel, self.rows
         m, upper = len(rows.Z), rows.upper
         additive = float(math.exp(own[0])) if type(inner) is Coordinates else 0.0
-        named = type(inner) is PerParameter
-        widths = tuple(width for _, width in inner.parts) if named else _widths_of(inner)
+        by_parameter = type(inner) is PerParameter
+        widths = tuple(width for _, width in inner.parts) if by_parameter else _widths_of(inner)
         scales = np.exp(own[1:] if additive else own)
-        r = rows.apart / np.repeat(scales, widths or 1)[:, None]
+        r = rows.differences / np.repeat(scales, widths or 1)[:, None]
         squares = r * r
         joint, slope = profile(np.sqrt(squares.sum(axis=0)))
         squares = sum_columns(squares, widths)
         values, slopes = joint, slope[None]
         if additive:
-            each, apart = profile(np.sqrt(squares) if widths else r)
-            mean = each.mean(axis=0)
+            single, single_slopes = profile(np.sqrt(squares) if widths else r)
+            mean = single.mean(axis=0)
             values = (joint + additive * mean) / (1.0 + additive)
-            slopes = (slope + (additive / len(each)) * apart) / (1.0 + additive)
+            slopes = (slope + (additive / len(single)) * single_slopes) / (1.0 + additive)
         matrix = np.ones((m, m))
         matrix[upper] = values
         matrix.T[upper] = values
 
-        def gradient(weighted: Array) -> Array:
+        def gradient(weights: Array) -> Array:
             if rows.pairs is not None:
-                sums = np.bincount(rows.pairs, weighted.ravel(), m * m).reshape(m, m)
-                weighted = np.asarray(sums, dtype=np.float64)
-            weights = weighted[upper] + weighted.T[upper]
-            lengths = np.einsum("jq,jq->j", squares, weights * slopes)
+                sums = np.bincount(rows.pairs, weights.ravel(), m * m).reshape(m, m)
+                weights = np.asarray(sums, dtype=np.float64)
+            pair_weights = weights[upper] + weights.T[upper]
+            of_scales = np.einsum("jq,jq->j", squares, pair_weights * slopes)
             if not additive:
-                return np.asarray(lengths)
-            share = float(weights @ (mean - joint)) * additive / (1.0 + additive) ** 2
-            return np.concatenate([[share], lengths])
+                return np.asarray(of_scales)
+            of_additive = float(pair_weights @ (mean - joint)) * additive / (1.0 + additive) ** 2
+            return np.concatenate([[of_additive], of_scales])
 
-        return _Part(1.0, _spread(matrix, rows.pairs, len(rows.index)), gradient)
+        return _Part(1.0, _expand_pairs(matrix, rows.pairs, len(rows.index)), gradient)
 
 
 def _widths_of(kernel: Any) -> tuple[int, ...]:
-    """Return the numbers of columns that share a length scale; none where each has its own."""
+    """Return the numbers of columns that share a length scale; empty if each column has its own."""
     return kernel.widths if type(kernel) is Coordinates else ()
 
 
-# Correlations at distances, and -1/r times their derivatives.
+# A function that returns the correlations at distances r, and -1/r times their derivatives.
 Profile = Callable[[Array], tuple[Array, Array]]
 
 
 @dataclass(frozen=True)
 class _Part:
-    """A factor at some hyperparameters: its matrix (n, n), and its gradient as a function of weights."""
+    """A factor at some hyperparameters: amplitude, matrix (n, n), and gradient for given weights."""
 
     amplitude: float
     matrix: Array | None = None
@@ -383,11 +391,11 @@ def log_evidence(
     ----------
     kernel : scikit-learn kernel
     Z : array of shape (n, p)
-        Its inputs (`gp.kernel_matrix.inputs`).
+        Kernel inputs (`gp.kernel_matrix.inputs`).
     y, variance : arrays of shape (n,)
         Values and their noise variances.
     mean : float, optional
-        Prior mean. None: that of generalised least squares, 1^T A^-1 y / 1^T A^-1 1.
+        Prior mean. If None, the generalised least squares estimate 1^T A^-1 y / 1^T A^-1 1.
 
     Examples
     --------
@@ -401,12 +409,12 @@ def log_evidence(
     """
     K, slopes = kernel(Z, eval_gradient=True)
     L = cholesky(K + np.diag(variance)).L
-    if mean is None:  # the evidence is flat in it there, so that the gradient is the same
+    if mean is None:  # the mean maximizes the evidence, so that its gradient has no further term
         ones = solve_lower(L, np.ones(len(y)))
         mean = float(ones @ solve_lower(L, y) / (ones @ ones))
-    white = solve_lower(L, y - mean)
-    value = -0.5 * float(white @ white + log_determinant(L) + len(y) * np.log(2.0 * np.pi))
-    weights = solve_lower(L, white, transposed=True)
+    whitened = solve_lower(L, y - mean)
+    value = -0.5 * float(whitened @ whitened + log_determinant(L) + len(y) * np.log(2.0 * np.pi))
+    weights = solve_lower(L, whitened, transposed=True)
     inner = np.outer(weights, weights) - linalg.inverse(L)
     return value, 0.5 * np.einsum("ij,ijp->p", inner, slopes)
 
@@ -414,15 +422,15 @@ def log_evidence(
 def fit(
     kernel: Kernel, observations: Dataset, *, mean: float | None = None, max_iterations: int = 200
 ) -> Any:
-    """Return the kernel of the largest log evidence over its free hyperparameters, by L-BFGS-B.
+    """Return the kernel that maximizes the log evidence over its free hyperparameters, by L-BFGS-B.
 
-    It is never worse than the kernel itself (Rasmussen & Williams 2006, chapter 5). Without a prior
-    `mean`, the constant of generalised least squares is profiled out of the evidence.
+    Its evidence is never below that of `kernel` (Rasmussen & Williams 2006, chapter 5). Without a prior
+    `mean`, the mean is that of generalised least squares at each evaluation.
 
     Raises
     ------
     FactorisationError
-        If the kernel itself has no Cholesky factor on the observations.
+        If the matrix of `kernel` on the observations has no Cholesky factor.
     """
     data = (inputs(kernel, observations.X, observations.t), observations.y, observations.variance)
     initial, _ = log_evidence(kernel, *data, mean)
@@ -431,7 +439,7 @@ def fit(
         try:
             value, slope = log_evidence(kernel.clone_with_theta(theta), *data, mean)
         except FactorisationError:
-            # The line search turns back from such a wall.
+            # The line search takes a shorter step after such a large loss.
             return 1.0 + 2.0 * abs(initial), np.zeros_like(theta)
         return -value, -slope
 
@@ -443,32 +451,32 @@ def fit(
 def information_gains(
     kernel: Any, points: Array, noise_variance: float, observations: int
 ) -> Array:
-    """Return gamma_1, ..., gamma_T (T,): the largest 1/2 log det(I + K/noise_variance), greedily.
+    """Return the greedy maximum information gains gamma_1, ..., gamma_T, shape (T,).
 
-    The greedy value is at least (1 - 1/e) of the maximum (Srinivas 2010): repeatedly observe the point
-    of largest posterior variance.
+    The information gain is 1/2 log det(I + K/noise_variance). Greedily observing the point of largest
+    posterior variance reaches at least (1 - 1/e) of the maximum (Srinivas 2010).
 
     Parameters
     ----------
     kernel : scikit-learn kernel
-        Over points, or over [point, time], where time is constant.
+        A kernel over points, or over [point, time], which is evaluated at a constant time.
     points : array of shape (A, d)
         The domain, or a sample of it.
     noise_variance : float
-        In the unit of the kernel.
+        The noise variance in the unit of the kernel.
     observations : int
-        T.
+        The number T of observations.
     """
     Z = inputs(kernel, points, np.zeros(len(points)))
     variance = np.array(kernel.diag(Z), dtype=np.float64)
-    # Weight space: point x has features G[:rank, x], and P is the posterior covariance of their weights.
-    # What of a point does not follow from the points observed before it is a new feature.
-    residual, most, rank = variance.copy(), min(observations, len(Z)), 0
+    # In weight space point x has the features G[:rank, x], and P is the posterior covariance of the
+    # weights. An observed point that the features do not span adds a feature.
+    residual, largest_rank, rank = variance.copy(), min(observations, len(Z)), 0
     smallest = CONFIG.smallest_residual * float(variance.max())
-    G, P = np.empty((most, len(Z))), np.eye(most)
+    G, P = np.empty((largest_rank, len(Z))), np.eye(largest_rank)
     gains = np.empty(observations)
     for step in range(observations):
-        best = first_of_largest(variance)
+        best = first_argmax(variance)
         if residual[best] > smallest:
             row = np.asarray(kernel(Z[[best]], Z))[0] - G[:rank, best] @ G[:rank]
             G[rank] = row / math.sqrt(residual[best])

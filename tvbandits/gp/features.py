@@ -1,16 +1,17 @@
-"""A sum of terms amplitude * space * time as a state that moves in time.
+"""Represent a sum of terms amplitude * space * time by a state that evolves in time.
 
-Every term is a vector of independent processes in time, one for each feature of its space kernel:
-with features phi(x), phi(x)^T phi(x') = space(x, x'), it is f(x, t) = phi(x)^T s(t), where s moves
-by the linear stochastic differential equation of the time kernel ([HS] = Hartikainen & Sarkka 2010,
-docs/references.md). The sum is one state of fixed size.
+A term is a vector of independent processes in time, one for each feature of its space kernel: with
+features phi(x)^T phi(x') = space(x, x') it is f(x, t) = phi(x)^T s(t), where s follows the linear
+stochastic differential equation of the time kernel ([HS] = Hartikainen & Sarkka 2010,
+docs/references.md). The states of all terms together are one state of fixed size.
 
-Features are a pivoted Cholesky root on the candidates (or on anchors of a domain that is not
-finite). Where they end before the kernel does, what a point keeps of its own variance is left out.
+Features come from a pivoted Cholesky root on the candidates, or on anchors if the domain is not finite.
+If they do not span a point, the residual variance of the point is left out of the state.
 
 A term is a product of constants, of kernels over points (`OnSpace`), and of at most one kernel over
-time: a Matern kernel of nu = 1/2 or 3/2 (`OnTime`) or `Drift`. What is left out is constant: a term
-without a space part is a level that all points share, one without a time part never changes.
+time: a Matern kernel of nu = 1/2 or 3/2 (`OnTime`) or `Drift`. A missing factor is constant: a term
+without a kernel over points is a level that all points share, and one without a kernel over time never
+changes.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ from tvbandits.validation import Array, Index
 
 @dataclass(frozen=True)
 class Term:
-    """amplitude * space(x, x') * time(t, t').
+    """A term amplitude * space(x, x') * time(t, t') of a kernel.
 
     Attributes
     ----------
     amplitude : float
         Product of the constants.
     space : scikit-learn kernel or None
-        Over points; None: constant.
+        The kernel over points; None if it is constant.
     time : scikit-learn kernel or None
-        A Matern kernel over times (n, 1), or a `Drift` over [x, t]; None: constant.
+        A Matern kernel over times (n, 1), or a `Drift` over [x, t]; None if it is constant.
     """
 
     amplitude: float
@@ -50,12 +51,12 @@ class Term:
 
     @property
     def order(self) -> int:
-        """Numbers that the state of one feature has: 1, or 2 for a Matern-3/2 kernel over time."""
+        """Return the dimension of one feature's state: 1, or 2 for a Matern-3/2 kernel over time."""
         return 2 if isinstance(self.time, Matern) and self.time.nu == 1.5 else 1
 
     @property
     def time_scale(self) -> float:
-        """Length scale in time, in which a correlation falls to 1/e (nu = 1/2); infinite if static."""
+        """Return the length scale in time (correlation 1/e for nu = 1/2); infinite if static."""
         if self.time is None:
             return math.inf
         if isinstance(self.time, Drift):
@@ -65,17 +66,17 @@ class Term:
 
     @property
     def at_one_time(self) -> Any:
-        """The kernel over points of one time, where there is one over points."""
+        """Return the kernel between points at one time; the term must have a kernel over points."""
         return self.space if self.amplitude == 1.0 else ConstantKernel(self.amplitude) * self.space
 
     def prior(self) -> tuple[float, ...]:
-        """Variance of the state of one feature: of its value, and for order 2 of its derivative."""
+        """Return the prior variances of one feature's value and, for order 2, of its derivative."""
         if self.order == 1:
             return (self.amplitude,)
         return self.amplitude, self.amplitude * matern32_rate(self.time_scale) ** 2
 
     def transition(self, h: float) -> Array:
-        """Expected state after a time h >= 0, as a matrix (order, order) times the state now."""
+        """Return the transition matrix (order, order) of one feature's state over a time h >= 0."""
         if self.order == 1:
             return np.array([[math.exp(-h / self.time_scale) if h else 1.0]])
         rate = matern32_rate(self.time_scale)
@@ -84,15 +85,16 @@ class Term:
 
 
 def terms_of(kernel: Kernel) -> tuple[Term, ...] | None:
-    """The terms of a kernel over [x, t], or None where it is not a sum of such terms."""
-    found = [_term([leaf.kernel for leaf in product]) for product in products_of(kernel)]
-    return None if any(term is None for term in found) else tuple(t for t in found if t is not None)
+    """Return the terms of a kernel over [x, t]; None if it is not a sum of such terms."""
+    terms = [_term_of([leaf.kernel for leaf in product]) for product in products_of(kernel)]
+    return None if any(term is None for term in terms) else tuple(t for t in terms if t is not None)
 
 
-def _term(factors: list[Kernel]) -> Term | None:
+def _term_of(factors: list[Kernel]) -> Term | None:
+    """Return the term that is the product of these kernels; None if it is not of that form."""
     amplitude, space, time = 1.0, [], []
     for factor in factors:
-        # Exact types: a subclass may have redefined the formula that is relied on here.
+        # Subclasses are not accepted, since they may have another formula.
         if type(factor) is ConstantKernel:
             amplitude *= float(factor.constant_value)
         elif type(factor) is OnSpace:
@@ -109,19 +111,20 @@ def _term(factors: list[Kernel]) -> Term | None:
 
 
 def _is_matern(kernel: Kernel) -> bool:
+    """Return whether it is a Matern kernel of nu = 1/2 or 3/2 with one length scale."""
     return type(kernel) is Matern and kernel.nu in (0.5, 1.5) and np.size(kernel.length_scale) == 1
 
 
 @dataclass(frozen=True)
 class FeatureConfig:
-    """The constants of features.
+    """Constants of features.
 
     Attributes
     ----------
     tolerance : float
-        Features end when no point keeps more than this share of its prior variance.
+        Features are added until no residual variance exceeds this fraction of the prior variance.
     largest_rank : int
-        Features of a term at the most.
+        The largest number of features of a term.
     """
 
     tolerance: float = 1e-4
@@ -131,29 +134,32 @@ class FeatureConfig:
 CONFIG = FeatureConfig()
 
 
-def spanned(kernel: Kernel, points: Array, rank: int, share: float) -> linalg.PivotedCholesky:
-    """The pivoted Cholesky factor of a kernel matrix on points (n, d), of so many rows at the most.
+def pivoted_kernel_cholesky(
+    kernel: Kernel, points: Array, rank: int, tolerance: float
+) -> linalg.PivotedCholesky:
+    """Return the pivoted Cholesky factor, of at most `rank` rows, of a kernel matrix on points (n, d).
 
-    It ends where no point keeps more than a share of the largest prior variance.
+    It stops when no residual variance exceeds `tolerance` times the largest prior variance.
     """
     prior = np.asarray(kernel.diag(points), dtype=np.float64)
 
     def column(i: int) -> Array:
         return np.asarray(kernel(points[i : i + 1], points)[0], dtype=np.float64)
 
-    least = share * float(prior.max(initial=0.0))
-    return linalg.pivoted_cholesky(prior, column, min(rank, len(points)), least)
+    smallest = tolerance * float(prior.max(initial=0.0))
+    return linalg.pivoted_cholesky(prior, column, min(rank, len(points)), smallest)
 
 
 @dataclass(frozen=True)
 class Features:
-    """A root of a space kernel: phi(x) = R^-1 k(pivots, x).
+    """The features phi(x) = R^-1 k(pivots, x) of a kernel over points.
 
     Attributes
     ----------
     kernel : scikit-learn kernel or None
-        None: constant, with the one feature 1.
+        None for a constant kernel, whose only feature is 1.
     pivots : array of shape (r, d)
+        The points on which the features are based.
     root : array of shape (r, r)
         Lower triangle R with R R^T = k(pivots, pivots).
     """
@@ -170,19 +176,19 @@ class Features:
         tolerance: float = CONFIG.tolerance,
         largest: int = CONFIG.largest_rank,
     ) -> Features:
-        """Make features by pivoted Cholesky on `points` (A, d)."""
+        """Return features by pivoted Cholesky on `points` (A, d), at most `largest` of them."""
         if kernel is None:
             return cls(None, points[:0], np.empty((0, 0)))
-        pivoted = spanned(kernel, points, largest, tolerance)
+        pivoted = pivoted_kernel_cholesky(kernel, points, largest, tolerance)
         root = np.asfortranarray(np.tril(pivoted.G[:, pivoted.pivots].T))
         return cls(kernel, points[pivoted.pivots], root)
 
     @classmethod
     def in_order(cls, kernel: Any, points: Array, tolerance: float) -> Features:
-        """Make features of `points` (n, d), one after the other.
+        """Return features on `points` (n, d), which are processed in their order.
 
-        A point becomes a pivot if those before it leave more than a share `tolerance` of its prior
-        variance: more points change nothing about the features so far, to the last bit.
+        A point becomes a pivot if the earlier pivots leave more than the fraction `tolerance` of its
+        prior variance. Later points do not change the features of earlier ones, to the last bit.
         """
         pivots, root = points[:0], np.empty((0, 0))
         for x in points[:, None]:
@@ -191,15 +197,15 @@ class Features:
                 row = linalg.solve_lower(root, np.asarray(kernel(pivots, x))[:, 0])
             residual = prior - float(row @ row)
             if residual > tolerance * prior:
-                grown = np.zeros((len(row) + 1, len(row) + 1), order="F")
-                grown[:-1, :-1], grown[-1, :-1], grown[-1, -1] = root, row, math.sqrt(residual)
-                pivots, root = np.concatenate([pivots, x]), grown
+                larger = np.zeros((len(row) + 1, len(row) + 1), order="F")
+                larger[:-1, :-1], larger[-1, :-1], larger[-1, -1] = root, row, math.sqrt(residual)
+                pivots, root = np.concatenate([pivots, x]), larger
                 if len(pivots) == CONFIG.largest_rank:
                     break
         return cls(kernel, pivots, root)
 
     def __call__(self, X: Array) -> tuple[Array, Array]:
-        """Return features (n, r), and the variance (n,) that they leave out."""
+        """Return the features (n, r) of points (n, d) and the variances (n,) that they leave out."""
         if self.kernel is None:
             return np.ones((len(X), 1)), np.zeros(len(X))
         phi = linalg.solve_lower(self.root, np.asarray(self.kernel(self.pivots, X))).T
@@ -209,19 +215,20 @@ class Features:
 
 @dataclass(frozen=True)
 class SpaceFeatures:
-    """The state of all terms: the rows that observe it, how it moves, and its prior.
+    """The state-space model of all terms: prior, transition and observation of their joint state.
 
-    The state of a term of order p with r features are p blocks of r numbers: values, then derivatives.
+    The state of a term of order p with r features is p blocks of r components: first the values, then
+    the derivatives.
 
     Attributes
     ----------
     terms : tuple of Term
     features : tuple of Features
-        Of each term.
+        The features of each term.
     starts : tuple of int
-        Where the state of each term begins.
+        The index of the first component of each term.
     prior : array of shape (m,)
-        Its variances; the prior covariance is diagonal.
+        Prior variances of the state; the prior covariance is diagonal.
     """
 
     terms: tuple[Term, ...]
@@ -237,96 +244,106 @@ class SpaceFeatures:
         tolerance: float = CONFIG.tolerance,
         largest: int = CONFIG.largest_rank,
     ) -> SpaceFeatures:
-        """Make the state of some terms, with features on `points` (A, d)."""
-        by_kernel: dict[str, Features] = {}
+        """Return the model of the terms, with features on `points` (A, d)."""
+        features_by_kernel: dict[str, Features] = {}
         features, starts, prior = [], [], []
-        at = 0
+        size = 0
         for term in terms:
             key = repr((term.space, None if term.space is None else term.space.theta.tobytes()))
-            if key not in by_kernel:
-                by_kernel[key] = Features.of(term.space, points, tolerance, largest)
-            each = by_kernel[key]
-            features.append(each)
-            starts.append(at)
-            rank = max(len(each.pivots), 1) if term.space is None else len(each.pivots)
+            if key not in features_by_kernel:
+                features_by_kernel[key] = Features.of(term.space, points, tolerance, largest)
+            phi = features_by_kernel[key]
+            features.append(phi)
+            starts.append(size)
+            rank = max(len(phi.pivots), 1) if term.space is None else len(phi.pivots)
             for variance in term.prior():
                 prior.append(np.full(rank, variance))
-                at += rank
+                size += rank
         return cls(terms, tuple(features), tuple(starts), np.concatenate(prior))
 
-    def spans(self, X: Array, share: float) -> bool:
-        """Return whether points (n, d) keep no more than a share of their prior variance.
+    def spans(self, X: Array, tolerance: float) -> bool:
+        """Return whether the features leave at most `tolerance` of the prior variance at points (n, d).
 
-        True, too, where there are as many features as there may be: more would not be made.
+        Also True if a term has the largest number of features, because no more would be added.
         """
-        if any(len(each.pivots) >= CONFIG.largest_rank for each in self.features):
+        if any(len(phi.pivots) >= CONFIG.largest_rank for phi in self.features):
             return True
         prior = sum(t.amplitude * np.asarray(t.space.diag(X)) for t in self.terms if t.space)
-        return bool((self.observe(X)[1] <= share * prior).all())
+        return bool((self.observe(X)[1] <= tolerance * prior).all())
 
     def observe(self, X: Array) -> tuple[Array, Array]:
-        """Return rows (n, m) that observe the state at points (n, d), and the residual variance (n,)."""
+        """Return the observation matrix (n, m) and residual variances (n,) at points (n, d)."""
         H, residual = np.zeros((len(X), len(self.prior))), np.zeros(len(X))
         values: dict[int, tuple[Array, Array]] = {}
         for term, features, start in zip(self.terms, self.features, self.starts, strict=True):
             if id(features) not in values:
                 values[id(features)] = features(X)
-            phi, rest = values[id(features)]
+            phi, phi_residual = values[id(features)]
             H[:, start : start + phi.shape[1]] = phi
-            residual += term.amplitude * rest
+            residual += term.amplitude * phi_residual
         return H, residual
 
     def propagate(self, M: Array, h: float) -> Array:
-        """Return a matrix (m, n) of states after a time h >= 0, without what is new by then."""
+        """Return the expected states after a time h >= 0, from a matrix (m, n) of states."""
         if h == 0:
             return M
-        own, others, partner = self.transition(h)
-        # In rows, whatever the order of M: rounding must not depend on what came before.
-        out = np.multiply(own, M, order="C")
-        if others is not None:
-            out += others * M[partner]
+        diagonal, off_diagonal, partner = self.transition(h)
+        # In row-major order whatever that of M, so that the rounding does not depend on the history.
+        out = np.multiply(diagonal, M, order="C")
+        if off_diagonal is not None:
+            out += off_diagonal * M[partner]
         return out
 
     def predict(self, mean: Array, P: Array, h: float) -> tuple[Array, Array]:
         """Return mean (m, c) and covariance (m, m) of the state after a time h >= 0.
 
-        An infinite time stands for the first one, before which there is only the prior.
+        For an infinite h the state is that of the prior, and stays unchanged.
         """
         if h == 0 or math.isinf(h):
             return mean, P
-        # P is the stationary prior less what observations explain: only the latter moves.
+        # P is the stationary prior minus the explained covariance, and only the latter changes in time.
         explained = -P
         diagonal = np.einsum("ii->i", explained)
-        diagonal += self.prior  # of `explained`: it is a view
-        after = -self.propagate(self.propagate(explained, h).T, h)
-        diagonal = np.einsum("ii->i", after)
+        diagonal += self.prior  # `diagonal` is a view of `explained`
+        covariance = -self.propagate(self.propagate(explained, h).T, h)
+        diagonal = np.einsum("ii->i", covariance)
         diagonal += self.prior
-        return self.propagate(mean, h), after
+        return self.propagate(mean, h), covariance
 
     def transition(self, h: float) -> tuple[Array, Array | None, Index]:
-        """Return what a state keeps of itself (m, 1), takes of its partner (m, 1), and its partner (m,).
+        """Return the sparse transition matrix over a time h >= 0.
 
-        Of a value the partner is its derivative, and the other way round; None where no term has
-        derivatives. The latest is remembered, since most steps are equally long.
+        The partner of a value is its derivative, and conversely. The latest result is stored, since
+        most steps are equally long.
+
+        Returns
+        -------
+        diagonal : array of shape (m, 1)
+            The coefficients of the components themselves.
+        off_diagonal : array of shape (m, 1) or None
+            The coefficients of their partners; None if no term has derivatives.
+        partner : integer array of shape (m,)
+            The index of each component's partner.
         """
         if self._latest and self._latest[0][0] == h:
             return self._latest[0][1]
         m = len(self.prior)
-        own, others, partner = np.ones((m, 1)), np.zeros((m, 1)), np.arange(m)
+        diagonal, off_diagonal, partner = np.ones((m, 1)), np.zeros((m, 1)), np.arange(m)
         ends = (*self.starts[1:], m)
         for term, start, end in zip(self.terms, self.starts, ends, strict=True):
             if term.time is None:
                 continue
             step = term.transition(h) if math.isfinite(h) else np.zeros((term.order,) * 2)
             middle = start + (end - start) // term.order
-            own[start:middle], own[middle:end] = step[0, 0], step[-1, -1]
+            diagonal[start:middle], diagonal[middle:end] = step[0, 0], step[-1, -1]
             if term.order == 2:
-                others[start:middle], others[middle:end] = step[0, 1], step[1, 0]
+                off_diagonal[start:middle], off_diagonal[middle:end] = step[0, 1], step[1, 0]
                 partner[start:end] = np.r_[middle:end, start:middle]
-        transition = own, (others if others.any() else None), partner
+        transition = diagonal, (off_diagonal if off_diagonal.any() else None), partner
         self._latest[:] = [(h, transition)]
         return transition
 
     @cached_property
     def _latest(self) -> list[tuple[float, tuple[Array, Array | None, Index]]]:
+        """Return the list with the latest time and its transition, empty at first."""
         return []

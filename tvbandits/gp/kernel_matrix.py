@@ -1,4 +1,4 @@
-"""What a kernel sees of points at times, and its matrix: whether it is a covariance; its features."""
+"""Compute the inputs of a kernel, check that it is a covariance, and compute its features."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import Kernel, WhiteKernel
 
-from tvbandits.data import at_times
+from tvbandits.data import append_times
 from tvbandits.gp.kernels.matern import Coordinates
 from tvbandits.gp.kernels.space_time import OnSpace, _Restricted, children, is_space_time
 from tvbandits.gp.linalg import eigenpairs
@@ -17,66 +17,67 @@ from tvbandits.validation import (
     SMALLEST_VARIANCE,
     Array,
     as_points,
-    of_kind,
+    check_instance,
     require,
 )
 
 
 def inputs(kernel: Kernel, X: Array, t: ArrayLike) -> Array:
-    """What the kernel sees of points `X` (n, d) at times `t` (n,), or at one time for all.
+    """Return the kernel inputs of points `X` (n, d) at times `t` (n,), or at one time for all.
 
-    It is `X` itself for a pure-space kernel, [X, t] of shape (n, d + 1) for a space-time one.
+    They are `X` for a kernel over points, and [X, t] of shape (n, d + 1) for a space-time kernel.
     """
     if not is_space_time(kernel):
         return X
     times = np.asarray(t, dtype=np.float64)
     if times.shape not in ((), (len(X),)):
         raise ValueError(f"t must be a number or have shape ({len(X)},), got {times.shape}")
-    return at_times(X, times)
+    return append_times(X, times)
 
 
 CHECKED_POINTS = 64
 
 
 def check_kernel(kernel: Any, points: ArrayLike, name: str = "kernel") -> None:
-    """Check that a kernel is a covariance on `points` (m, p), the rows that it will see.
+    """Check that a kernel is a covariance on kernel inputs `points` (m, p).
 
-    At most `CHECKED_POINTS` of them, evenly spread, are looked at.
+    At most `CHECKED_POINTS` of the inputs, evenly spread, are checked.
 
     Raises
     ------
     ValueError
-        If it is no scikit-learn kernel, contains a `WhiteKernel`, has length scales for another
-        dimension, or its matrix is no covariance; the message says which property fails.
+        If it is not a scikit-learn kernel, contains a `WhiteKernel`, has length scales for another
+        dimension, or its matrix is not a covariance; the message names the property that fails.
     """
-    of_kind(name, kernel, Kernel, "a scikit-learn kernel object")
+    check_instance(name, kernel, Kernel, "a scikit-learn kernel object")
     rows = as_points(points)
-    picked = np.linspace(0, len(rows) - 1, min(len(rows), CHECKED_POINTS)).astype(np.int64)
-    rows = rows[picked]
+    sample = np.linspace(0, len(rows) - 1, min(len(rows), CHECKED_POINTS)).astype(np.int64)
+    rows = rows[sample]
     _check_structure(kernel, rows.shape[1], name)
     if len(rows) == 0:
         return
     try:
-        with np.errstate(all="ignore"):  # what becomes of it is looked at below
+        with np.errstate(all="ignore"):  # the values are checked below
             K, diagonal = np.asarray(kernel(rows)), np.asarray(kernel.diag(rows))
-    except Exception as error:  # whatever a user's own kernel raises
+    except Exception as error:  # a user's own kernel may raise any error
         raise ValueError(f"{name} fails on points of shape {rows.shape}: {error}") from error
     _check_matrix(K, diagonal, len(rows), name)
 
 
 def _check_structure(kernel: Kernel, columns: int, name: str) -> None:
-    """Refuse what can be told from the parts, each of which sees so many `columns`."""
+    """Raise a `ValueError` if a part of the kernel does not suit inputs with `columns` columns."""
     if isinstance(kernel, WhiteKernel):
         raise ValueError(f"{name} contains a WhiteKernel: give the noise through noise_variance")
-    # Those of the columns, of which several may share one.
-    each = kernel.scales if type(kernel) is Coordinates else getattr(kernel, "length_scale", 1.0)
-    scales = np.size(each)
-    if scales not in (1, columns):
-        needs = f"but sees points of dimension {columns}"
-        raise ValueError(f"{name}: {kernel!r} has {scales} length scales, {needs}")
+    # `Coordinates.scales` has a length scale for each column, also where columns share one.
+    coordinates = type(kernel) is Coordinates
+    scales = kernel.scales if coordinates else getattr(kernel, "length_scale", 1.0)
+    count = np.size(scales)
+    if count not in (1, columns):
+        needs = f"but its inputs have dimension {columns}"
+        raise ValueError(f"{name}: {kernel!r} has {count} length scales, {needs}")
     if isinstance(kernel, _Restricted):
         if columns < 2:
-            raise ValueError(f"{name}: {kernel!r} sees rows [x, t], got points of dimension 1")
+            raise ValueError(f"{name}: {kernel!r} needs rows [x, t], got points of dimension 1")
         if is_space_time(kernel.kernel):
             raise ValueError(f"{name}: a space-time kernel is nested in another in {kernel!r}")
         columns = columns - 1 if isinstance(kernel, OnSpace) else 1
@@ -107,8 +108,10 @@ def eigen_features(kernel: Any, X: Array, smallest: float = 1e-10) -> tuple[Arra
 
     Parameters
     ----------
+    kernel : scikit-learn kernel
+    X : array of shape (A, d)
     smallest : float
-        Eigenvalues below this share of the largest are left out.
+        Eigenvalues up to this fraction of the largest are left out.
     """
     check_kernel(kernel, X)
     values, vectors = eigenpairs(np.asarray(kernel(X)))

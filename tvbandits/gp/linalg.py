@@ -1,7 +1,7 @@
-"""Factorisations of matrices; no other module calls one.
+"""Factorise matrices; other modules call these functions instead of LAPACK.
 
-All matrices are symmetric positive (semi-)definite and factors are lower triangular, A = L L^T.
-A failure is a `FactorisationError` that names the matrix and says what to try.
+All matrices are symmetric positive (semi-)definite, and factors are lower triangular, A = L L^T.
+A failure raises a `FactorisationError` that names the matrix and a remedy.
 """
 
 from __future__ import annotations
@@ -12,51 +12,54 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import blas, lapack, qr_delete
 
-from tvbandits.ties import first_of_largest
+from tvbandits.ties import first_argmax
 from tvbandits.validation import Array, Index
 
-# Relative jitters tried in turn; the first that succeeds is used and reported.
+# Relative jitters, which are tried in this order until one succeeds.
 JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6)
 
-# Residual variances are what is left of larger ones: they tie within such a share (`tvbandits.ties`).
+# Residual variances are differences of larger numbers, so they tie within a larger relative tolerance
+# (`tvbandits.ties`).
 RESIDUAL_TIE = 1e-8
 
 
 class FactorisationError(ValueError):
-    """A matrix that should be positive definite is not, even with the largest jitter."""
+    """The error that a matrix is not positive definite, even with the largest jitter."""
 
 
-def _failure(what: str, A: Array, why: str) -> FactorisationError:
+def _factorisation_error(name: str, A: Array, reason: str) -> FactorisationError:
+    """Return the error for the matrix `A` of that name."""
     return FactorisationError(
-        f"{what} of shape {A.shape} {why}: is the kernel a valid covariance, in the unit of the "
+        f"{name} of shape {A.shape} {reason}: is the kernel a valid covariance, in the unit of the "
         "rewards? A larger noise variance also helps."
     )
 
 
-def _check_finite(what: str, A: Array) -> None:
+def _check_finite(name: str, A: Array) -> None:
+    """Raise a `FactorisationError` if a matrix has entries that are not finite."""
     if not np.isfinite(A).all():
-        raise _failure(what, A, "has entries that are not finite")
+        raise _factorisation_error(name, A, "has entries that are not finite")
 
 
 @dataclass(frozen=True)
 class Cholesky:
-    """A lower factor L (n, n) of A + jitter I, and the jitter that it took (in A's unit)."""
+    """A lower factor L (n, n) of A + jitter I, and that jitter in the unit of A."""
 
     L: Array
     jitter: float
 
 
-def cholesky(A: Array, what: str = "kernel matrix", *, scale: float | None = None) -> Cholesky:
-    """Factor a symmetric positive definite matrix: no jitter first, then more and more.
+def cholesky(A: Array, name: str = "kernel matrix", *, scale: float | None = None) -> Cholesky:
+    """Factorise a symmetric positive definite matrix, with the smallest of `JITTERS` that succeeds.
 
     Parameters
     ----------
     A : array of shape (n, n)
         Only its lower triangle is read.
-    what : str
+    name : str
         The name of the matrix in an error.
     scale : float, optional
-        What jitters are relative to; by default the mean of the diagonal.
+        The scale of the jitters; by default the mean of the diagonal.
 
     Raises
     ------
@@ -64,7 +67,7 @@ def cholesky(A: Array, what: str = "kernel matrix", *, scale: float | None = Non
         If `A` has an entry that is not finite, or is not positive definite with a jitter of 1e-6
         times `scale`.
     """
-    _check_finite(what, A)
+    _check_finite(name, A)
     if len(A) == 0:
         return Cholesky(np.empty((0, 0)), 0.0)
     jitter = 0.0
@@ -76,34 +79,35 @@ def cholesky(A: Array, what: str = "kernel matrix", *, scale: float | None = Non
         L, status = lapack.dpotrf(shifted, lower=1, clean=1, overwrite_a=1)
         if status == 0:
             return Cholesky(L, jitter)
-    raise _failure(what, A, f"is not positive definite, even with {jitter:.3g} on its diagonal")
+    reason = f"is not positive definite, even with {jitter:.3g} on its diagonal"
+    raise _factorisation_error(name, A, reason)
 
 
 def solve_lower(L: Array, B: Array, *, transposed: bool = False) -> Array:
-    """Return L^-1 B, or L^-T B: forward or back substitution for B of shape (n,) or (n, m)."""
+    """Return L^-1 B or, if `transposed`, L^-T B, for B of shape (n,) or (n, m)."""
     if len(L) == 0 or B.size == 0:
         return np.array(B, dtype=np.float64)
     columns = B[:, None] if B.ndim == 1 else B
     if columns.flags.c_contiguous and not columns.flags.f_contiguous:
-        # The same memory read as B^T: L X = B is X^T L^T = B^T, solved from the right, uncopied.
-        right = blas.dtrsm(1.0, L, columns.T, side=1, lower=1, trans_a=int(not transposed))
-        return np.asarray(right.T)
-    solved = blas.dtrsm(1.0, L, columns, lower=1, trans_a=int(transposed))
-    return np.asarray(solved[:, 0] if B.ndim == 1 else solved)
+        # The memory of B is that of B^T in column-major order. Solving X^T L^T = B^T avoids a copy.
+        transpose = blas.dtrsm(1.0, L, columns.T, side=1, lower=1, trans_a=int(not transposed))
+        return np.asarray(transpose.T)
+    solution = blas.dtrsm(1.0, L, columns, lower=1, trans_a=int(transposed))
+    return np.asarray(solution[:, 0] if B.ndim == 1 else solution)
 
 
 def is_positive_definite(A: Array) -> bool:
-    """Return whether a symmetric matrix is positive definite, as far as rounding can tell."""
+    """Return whether a symmetric matrix is numerically positive definite."""
     return len(A) == 0 or lapack.dpotrf(A, lower=1)[1] == 0
 
 
 def inverse_lower(L: Array) -> Array:
-    """Return the lower triangle of A^-1, A = L L^T, from the lower factor; with zeros above it."""
+    """Return the lower triangle of A^-1, with zeros above it, from the lower factor L of A."""
     if len(L) == 0:
         return np.empty((0, 0))
     triangle, info = lapack.dpotri(L, lower=1)
     if info:
-        raise _failure("a factor", L, "has a zero on its diagonal")
+        raise _factorisation_error("a factor", L, "has a zero on its diagonal")
     return np.asarray(triangle)
 
 
@@ -114,24 +118,28 @@ def inverse(L: Array) -> Array:
 
 
 def predict_each(A: Array, b: Array, y: Array) -> tuple[Array, Array]:
-    """Return b^T A^-1 y and b^T A^-1 b for each of some small systems.
+    """Return b^T A^-1 y and b^T A^-1 b, each of shape (n,), for n small systems.
 
-    `A` is (n, m, m), positive definite; `b` and `y` are (n, m).
+    Parameters
+    ----------
+    A : array of shape (n, m, m)
+        Positive definite matrices.
+    b, y : arrays of shape (n, m)
     """
-    what = "one of several small kernel matrices"
-    _check_finite(what, A)
+    name = "one of several small kernel matrices"
+    _check_finite(name, A)
     scale = np.einsum("nii->ni", A).mean(axis=1)
     for relative in JITTERS:
         shifted = A + (relative * scale)[:, None, None] * np.eye(A.shape[1])
         try:
-            solved = np.linalg.solve(shifted, np.stack([y, b], axis=-1))
+            solutions = np.linalg.solve(shifted, np.stack([y, b], axis=-1))
         except np.linalg.LinAlgError:
             continue
-        if np.isfinite(solved).all():
+        if np.isfinite(solutions).all():
             break
     else:
-        raise _failure(what, A, f"is singular, even with a jitter of {JITTERS[-1]:g}")
-    means, reductions = np.einsum("nm,nmc->nc", b, solved).T
+        raise _factorisation_error(name, A, f"is singular, even with a jitter of {JITTERS[-1]:g}")
+    means, reductions = np.einsum("nm,nmc->nc", b, solutions).T
     return np.asarray(means), np.asarray(reductions)
 
 
@@ -141,50 +149,50 @@ def log_determinant(L: Array) -> float:
 
 
 def quadratic_forms(L: Array, B: Array) -> Array:
-    """Return b^T A^-1 b (m,) of the columns of B (n, m), from the lower factor L of A."""
+    """Return b^T A^-1 b (m,) for the columns b of B (n, m), from the lower factor L of A."""
     half = solve_lower(L, B)
     return np.asarray(np.einsum("ij,ij->j", half, half))
 
 
-def spread_of(diagonal: Array, largest_spread: float = 1e150) -> float:
-    """Return the largest over the smallest entry, at least 1; 1 where there is none.
+def diagonal_ratio(diagonal: Array, largest_ratio: float = 1e150) -> float:
+    """Return the ratio of the largest to the smallest entry; 1 for an empty array.
 
-    Rounding may leave an entry of 0, or below. The spread is then `largest_spread`, whose square, as a
+    Rounding may leave an entry of 0 or below. The ratio is then `largest_ratio`, whose square, as a
     condition number, is still finite.
     """
     if len(diagonal) == 0:
         return 1.0
     largest, smallest = float(diagonal.max()), float(diagonal.min())
-    return largest_spread if smallest * largest_spread <= largest else largest / smallest
+    return largest_ratio if smallest * largest_ratio <= largest else largest / smallest
 
 
 def drop_rows(L: Array, V: Array, first: int, count: int) -> tuple[Array, Array]:
-    """Drop rows `first .. first + count` of A, in O(n (n + m)) each, without a new factorisation.
+    """Return the factor of A without `count` rows and columns from `first` on, and the matching V.
 
-    With L V = B (V of shape (n, m)), returns the factor L' of A without those rows and columns and
-    the V' with L' V' = B without those rows. Deleting a row of A is deleting a column of the thin
-    "QR" pair (V^T, L^T): Givens rotations make L^T triangular again and carry V along.
+    With L V = B, V of shape (n, m), these are the factor L' of the smaller A and the V' with L' V' = B
+    without those rows. It takes O(n (n + m)) for each row: deleting a row of A is deleting a column of
+    the thin "QR" pair (V^T, L^T), where Givens rotations make L^T triangular again and transform V.
     """
     if count == 0:
         return L, V
     n, m = V.shape
-    # The routine wants at least as many rows as columns in its "Q"; nothing in it needs Q orthogonal.
+    # The routine requires at least as many rows as columns of its "Q", which need not be orthogonal.
     columns = np.zeros((max(n, m), n), order="F")
     columns[:m] = V.T
     Q, R = qr_delete(columns, L.T, first, count, which="col", overwrite_qr=False)
     size = n - count
     factor, rows = R[:size].T.copy(order="F"), Q[:m, :size].T.copy()
-    # Rotations may leave a negative diagonal; a Cholesky factor has none.
+    # Rotations may leave a negative diagonal, unlike that of a Cholesky factor.
     signs = np.sign(np.diagonal(factor))
     return np.asfortranarray(factor * signs), np.asarray(rows * signs[:, None], dtype=np.float64)
 
 
 def rank_one_update(L: Array, x: Array) -> Array:
-    """Return the factor of L L^T + x x^T, in O(n^2), by Givens rotations."""
+    """Return the factor of L L^T + x x^T by Givens rotations, in O(n^2)."""
     n = len(L)
     if n == 0:
         return L
-    # [L, x] [L, x]^T with one more column; deleting row 0 of a bordered factor gives the same thing.
+    # Deleting row 0 of the factor [[1, 0], [x, L]] leaves the factor of [L, x] [L, x]^T.
     bordered = np.zeros((n + 1, n + 1), order="F")
     bordered[0, 0] = 1.0
     bordered[1:, 0] = x
@@ -194,17 +202,17 @@ def rank_one_update(L: Array, x: Array) -> Array:
 
 @dataclass(frozen=True)
 class PivotedCholesky:
-    """Greedy low-rank factor A ~ G^T G.
+    """A greedy low-rank factor A ~ G^T G.
 
     Attributes
     ----------
     pivots : array of shape (r,)
-        Rows in the order of their choice: each has the largest residual variance of its turn, and is
-        the first of those that tie.
+        Rows in the order of their selection. Each has the largest residual variance at its selection,
+        and is the first of those that tie.
     G : array of shape (r, n)
         Row s is the s-th column of the pivoted Cholesky factor.
     residual : array of shape (n,)
-        diag(A - G^T G), the conditional variance that is left; never negative.
+        The residual variances diag(A - G^T G), which are never negative.
     """
 
     pivots: Index
@@ -215,18 +223,18 @@ class PivotedCholesky:
 def pivoted_cholesky(
     diagonal: Array, column: Callable[[int], Array], rank: int, tolerance: float
 ) -> PivotedCholesky:
-    """Factor greedily: take the row of largest conditional variance again and again.
+    """Factorise greedily, with the row of the largest residual variance as the next pivot.
 
     Parameters
     ----------
     diagonal : array of shape (n,)
         diag(A).
     column : callable
-        `column(i)` returns column i of A, shape (n,); only those of pivots are asked for.
+        `column(i)` returns column i of A, shape (n,); it is called for pivots only.
     rank : int
-        At most so many pivots.
+        The largest number of pivots.
     tolerance : float
-        Stop when the largest residual is not above this (in A's unit).
+        Stop when no residual variance is above this, in the unit of A.
     """
     n = len(diagonal)
     residual = np.array(diagonal, dtype=np.float64)
@@ -235,21 +243,21 @@ def pivoted_cholesky(
     for step in range(len(G)):
         if not residual[residual.argmax()] > tolerance:
             break
-        pivot = first_of_largest(residual, RESIDUAL_TIE)
+        pivot = first_argmax(residual, RESIDUAL_TIE)
         row = column(pivot) - G[:step, pivot] @ G[:step]
         row /= np.sqrt(residual[pivot])
         G[step] = row
         residual = np.maximum(residual - row**2, 0.0)
-        # Rounding must not let a pivot be a pivot again.
+        # Otherwise rounding might select the same pivot again.
         residual[pivot] = 0.0
         pivots.append(pivot)
     return PivotedCholesky(np.array(pivots, dtype=np.int64), G[: len(pivots)], residual)
 
 
 def greedy_pivots(A: Array, tolerance: float) -> Index:
-    """Return the pivots of `pivoted_cholesky` for a whole matrix, down to the tolerance, by LAPACK.
+    """Return the pivots of `pivoted_cholesky` for a whole matrix, computed by LAPACK.
 
-    Ties may fall otherwise: equal residuals are rows of equal merit.
+    Ties may be broken differently, since rows of equal residuals serve equally well.
     """
     _check_finite("kernel matrix", A)
     _, pivots, rank, _ = lapack.dpstrf(np.array(A, order="F"), tol=tolerance, lower=1)
@@ -259,35 +267,35 @@ def greedy_pivots(A: Array, tolerance: float) -> Index:
 def eigenpairs(A: Array, tolerance: float = 1e-12) -> tuple[Array, Array]:
     """Return eigenvalues (ascending) and eigenvectors (columns) of a symmetric matrix.
 
-    By divide and conquer, which is fast. Where many eigenvalues are next to equal, as of a covariance
-    of a filter that few places were read of, LAPACK's may not converge, or be wrong in the sixth digit
-    without a word. If the pairs do not give the matrix back, but for a share `tolerance` of its largest
-    eigenvalue, QR iteration takes its place.
+    They are computed by LAPACK's divide and conquer, which is fast. With many almost equal eigenvalues,
+    as in the covariance of a filter with readings of few places, it may fail to converge, or have errors
+    in the sixth digit without a warning. If the pairs do not reproduce the matrix within `tolerance`
+    times its largest eigenvalue, they are computed by QR iteration instead.
     """
-    what = "symmetric matrix"
-    _check_finite(what, A)
+    name = "symmetric matrix"
+    _check_finite(name, A)
     try:
         values, vectors = np.linalg.eigh(A)
-        off = np.abs((vectors * values) @ vectors.T - A).max(initial=0.0)
-        if off <= tolerance * np.abs(values).max(initial=0.0):
+        error = np.abs((vectors * values) @ vectors.T - A).max(initial=0.0)
+        if error <= tolerance * np.abs(values).max(initial=0.0):
             return values, vectors
     except np.linalg.LinAlgError:
         pass
     values, vectors, status = lapack.dsyev(A, lower=1)
     if status:
-        raise _failure(what, A, "has eigenvalues that no iteration finds")
+        raise _factorisation_error(name, A, "has eigenvalues for which no iteration converges")
     return values, vectors
 
 
 def square_root(A: Array) -> Array:
-    """Return a root R (n, r) with R R^T = A, for a positive semi-definite A of any rank r."""
+    """Return a root R (n, r) with R R^T = A, for a positive semi-definite A of rank r."""
     values, vectors = eigenpairs(A)
     positive = values > 1e-14 * float(values.max(initial=0.0))
     return np.asarray(vectors[:, positive] * np.sqrt(values[positive]))
 
 
 def whiten_each(A: Array, B: Array) -> tuple[Array, Array]:
-    """Return Cholesky factors L of a stack of positive definite matrices, and L^-1 B of each.
+    """Return the Cholesky factors L of a stack of positive definite matrices, and L^-1 B for each.
 
     Parameters
     ----------
@@ -302,51 +310,53 @@ def whiten_each(A: Array, B: Array) -> tuple[Array, Array]:
     Raises
     ------
     FactorisationError
-        If one of them is not positive definite.
+        If one of the matrices is not positive definite.
     """
-    factors = _factors_each(A)
+    factors = _factorise_each(A)
     if A.shape[1] == 1:
         return factors, np.asarray(B / factors)
     return factors, np.asarray(np.linalg.solve(factors, B))
 
 
-def whitening_each(A: Array) -> tuple[Array, Array]:
-    """Return Cholesky factors L (M, n, n) of a stack of positive definite matrices, and their inverses.
+def invert_factors_each(A: Array) -> tuple[Array, Array]:
+    """Return the Cholesky factors (M, n, n) of a stack of matrices, and the inverses of the factors.
 
     Raises
     ------
     FactorisationError
-        If one of them is not positive definite.
+        If one of the matrices is not positive definite.
     """
-    factors = _factors_each(A)
-    return factors, np.array([lapack.dtrtri(each, lower=1)[0] for each in factors])
+    factors = _factorise_each(A)
+    return factors, np.array([lapack.dtrtri(L, lower=1)[0] for L in factors])
 
 
-def _factors_each(A: Array) -> Array:
-    what = "a covariance of innovations"
+def _factorise_each(A: Array) -> Array:
+    """Return the Cholesky factors (M, n, n) of a stack of positive definite matrices."""
+    name = "a covariance of innovations"
     if A.shape[1] == 1 and (np.isfinite(A) & (A > 0)).all():
         return np.sqrt(A)
-    _check_finite(what, A)
+    _check_finite(name, A)
     try:
         return np.asarray(np.linalg.cholesky(A))
     except np.linalg.LinAlgError:
-        raise _failure(what, A, "is not positive definite") from None
+        raise _factorisation_error(name, A, "is not positive definite") from None
 
 
-# Tried beyond 1 for the ratio of two matrices.
-RATIOS = (1e-6, 1e-4, 1e-3, 3e-3, 0.01, 0.02, 0.04, 0.07, 0.1, 0.2, 0.5, 1.0, 3.0)
+# Values of c^2 - 1 that `dominating_factor` tries.
+EXCESSES = (1e-6, 1e-4, 1e-3, 3e-3, 0.01, 0.02, 0.04, 0.07, 0.1, 0.2, 0.5, 1.0, 3.0)
 
 
-def dominance(A: Array, B: Array) -> float:
-    """Return a c >= 1, nearly the least, with c^2 A - B positive definite; infinite beyond 2.
+def dominating_factor(A: Array, B: Array) -> float:
+    """Return nearly the smallest c >= 1 for which c^2 A - B is positive definite; infinite above 2.
 
-    Beyond the rows that B has, it is the unit matrix.
+    If `B` is smaller than `A`, it is extended by an identity matrix.
     """
-    n, beyond = len(B), np.arange(len(B), len(A))
-    for more in RATIOS:
-        gap = np.multiply(A.T, 1.0 + more, order="F")  # both are symmetric: as they lie in memory
-        gap[:n, :n] -= B.T
-        gap[beyond, beyond] -= 1.0
-        if lapack.dpotrf(gap, lower=1, clean=0, overwrite_a=1)[1] == 0:
-            return float(np.sqrt(1.0 + more))
+    n, extension = len(B), np.arange(len(B), len(A))
+    for excess in EXCESSES:
+        # Both are symmetric; their transposes are in the order that LAPACK reads.
+        difference = np.multiply(A.T, 1.0 + excess, order="F")
+        difference[:n, :n] -= B.T
+        difference[extension, extension] -= 1.0
+        if lapack.dpotrf(difference, lower=1, clean=0, overwrite_a=1)[1] == 0:
+            return float(np.sqrt(1.0 + excess))
     return np.inf

@@ -1,4 +1,4 @@
-"""The joint posterior of the next decision, and what answers to questions would change about it."""
+"""Compute how answers to expert queries would change the posterior of the next decision."""
 
 from __future__ import annotations
 
@@ -13,59 +13,58 @@ from tvbandits.data import replace_fields
 from tvbandits.gp import linalg
 from tvbandits.validation import Array, Index
 
-# For the mean of a function of a standard normal number.
+# Gauss-Hermite quadrature for the expectation of a function of a standard normal variable.
 NODES, WEIGHTS = hermegauss(9)
 WEIGHTS /= WEIGHTS.sum()
 
-# All points.
-EVERY = slice(None)
+ALL_POINTS = slice(None)
 
 
 Rows: TypeAlias = Sequence[int] | Index
 
 
 class CrossCovariance(Protocol):
-    """The posterior covariance across the time from now to the decision."""
+    """The posterior covariance between the rewards of now and of the decision."""
 
-    def __call__(self, rows: Rows, others: Index | slice = EVERY) -> Array:
-        """Return that of the reward at points `rows` now and at `others` then, (r, q)."""
+    def __call__(self, rows: Rows, others: Index | slice = ALL_POINTS) -> Array:
+        """Return the covariance (r, q) of rewards at `rows` now and at `others` at the decision."""
 
 
 @dataclass(frozen=True)
 class JointPosterior:
-    """The posterior of the reward at some points at the time of the next decision.
+    """The joint posterior of the reward at some points, now and at the next decision.
 
-    An answer speaks about the reward now, the decision is made later: how much the one tells about the
-    other is the posterior covariance across that time.
+    An expert answers about the reward now, and the decision is made later. How informative the answer is
+    for the decision follows from the posterior covariance between the two times.
 
     Attributes
     ----------
     mean, deviation : arrays of shape (N,)
-        In the unit of reward.
+        Moments of the reward at the decision, in the unit of the reward.
     beta : float
         Confidence width, in deviations.
     noise_variance : float or array of shape (N,)
-        Of an answer (unit of reward squared).
+        Noise variance of an answer, in the unit of the reward squared.
     cross_covariance : callable
-        `cross_covariance(rows, others)` is the posterior covariance (r, q) between the reward at points
-        `rows` now and the reward at points `others`, by default all, at the time of the decision.
+        `cross_covariance(rows, others)` is the posterior covariance (r, q) of the reward at points
+        `rows` now with the reward at points `others`, by default all, at the time of the decision.
     covariance : callable
-        `covariance(rows, others)` is the posterior covariance (r, q) between the reward at points `rows`
-        and at points `others`, all of them now.
+        `covariance(rows, others)` is the posterior covariance (r, q) of the reward at points `rows` with
+        that at points `others`, both now.
     variance : array of shape (N,), optional
-        Posterior variance of the reward now: the diagonal of `covariance`, where it is at hand.
+        Posterior variance of the reward now, if the caller has it: the diagonal of `covariance`.
 
     Examples
     --------
     >>> import numpy as np
     >>> from tvbandits.gp.lookahead import JointPosterior
     >>> covariance = np.array([[1.0, 0.5], [0.5, 1.0]])
-    >>> beliefs = JointPosterior(
+    >>> joint = JointPosterior(
     ...     np.array([0.2, 0.0]), np.ones(2), 2.0, 0.25,
     ...     cross_covariance=lambda rows, others=slice(None): covariance[list(rows)][:, others],
     ...     covariance=lambda rows, others: covariance[np.ix_(rows, others)],
     ... )
-    >>> print(beliefs.upper, beliefs.after(0).deviation.round(3))
+    >>> print(joint.upper, joint.condition_on(0).deviation.round(3))
     [2.2 2. ] [0.447 0.894]
     """
 
@@ -85,29 +84,35 @@ class JointPosterior:
 
     @property
     def upper(self) -> Array:
-        """Upper confidence bounds, shape (N,)."""
+        """Return the upper confidence bounds, shape (N,)."""
         return np.asarray(self.mean + self.beta * self.deviation)
 
     @property
     def lower(self) -> Array:
-        """Lower confidence bounds, shape (N,)."""
+        """Return the lower confidence bounds, shape (N,)."""
         return np.asarray(self.mean - self.beta * self.deviation)
 
     def take(self, rows: Index) -> JointPosterior:
-        """Return the posterior of some points alone, before any question about them."""
+        """Return the posterior of some of the points, without the answers it was conditioned on."""
         cross_covariance, covariance = self.cross_covariance, self.covariance
         return JointPosterior(
             self.mean[rows],
             self.deviation[rows],
             self.beta,
             np.broadcast_to(self.noise_variance, self.mean.shape)[rows],
-            lambda some, others=EVERY: cross_covariance(rows[list(some)].tolist(), rows[others]),
-            lambda some, more: covariance(rows[list(some)].tolist(), rows[list(more)].tolist()),
+            lambda first, others=ALL_POINTS: cross_covariance(
+                rows[list(first)].tolist(), rows[others]
+            ),
+            lambda first, second: covariance(
+                rows[list(first)].tolist(), rows[list(second)].tolist()
+            ),
             None if self.variance is None else self.variance[rows],
         )
 
-    def answers(self, rows: Rows, others: Index | slice = EVERY) -> tuple[Array, Array, Array]:
-        """Return what an answer about each of some points, on its own, would move.
+    def answer_effects(
+        self, rows: Rows, others: Index | slice = ALL_POINTS
+    ) -> tuple[Array, Array, Array]:
+        """Return the effect that one answer about each of the points `rows` would have on the means.
 
         Returns
         -------
@@ -115,9 +120,9 @@ class JointPosterior:
             Change of the means of `others` at the decision if the answer is one deviation above its
             expectation.
         variance : array of shape (r,)
-            Of the answers, with their noise.
+            Predictive variance of the answers, including their noise.
         below : array of shape (n, r)
-            What the questions before add to the factor for them.
+            Covariance with the n answers of `condition_on`, whitened by the factor of these.
         """
         rows = np.asarray(rows, dtype=np.int64)
         covariance = self.cross_covariance(rows, others)
@@ -134,47 +139,48 @@ class JointPosterior:
         variance = np.maximum(variance, 0.0) + (noise[rows] if noise.ndim else noise)
         return covariance / np.sqrt(variance)[:, None], variance, below
 
-    def after(self, *rows: int) -> JointPosterior:
-        """Return the posterior after questions about points `rows`: means stay, deviations shrink.
+    def condition_on(self, *rows: int) -> JointPosterior:
+        """Return the posterior given unknown answers about points `rows`; only deviations change.
 
-        The observations so far and the answers together have a covariance matrix whose Cholesky factor
-        grows by these rows; the variance at x falls by the squares of the new entries.
+        The answers add rows to the Cholesky factor of the covariance of all observations, and the
+        variance at x falls by the squares of the new entries.
         """
-        fresh, variance, below = self.answers(rows)
+        moves, variance, below = self.answer_effects(rows)
         root = np.sqrt(variance)[:, None]
         if len(rows) > 1:
             joint = self.covariance(rows, rows) - below.T @ below
             np.fill_diagonal(joint, variance)
-            scaled, root = fresh * root, linalg.cholesky(joint, "answers").L
-            fresh = linalg.solve_lower(root, scaled)
+            covariance, root = moves * root, linalg.cholesky(joint, "answers").L
+            moves = linalg.solve_lower(root, covariance)
         n, k = len(self._rows), len(rows)
         factor = np.zeros((n + k, n + k))
         factor[:n, :n], factor[n:, :n], factor[n:, n:] = self._factor, below.T, root
-        variance = np.maximum(self.deviation**2 - (fresh**2).sum(axis=0), 0.0)
+        variance = np.maximum(self.deviation**2 - (moves**2).sum(axis=0), 0.0)
         return replace_fields(
             self,
             deviation=np.sqrt(variance),
             _rows=(*self._rows, *rows),
             _factor=factor,
-            _moves=np.vstack([self._moves, fresh]) if n else fresh,
+            _moves=np.vstack([self._moves, moves]) if n else moves,
         )
 
-    def gains(self, rows: Rows, candidates: Index, rounding: float = 1e-12) -> Array:
-        """Return by how much an answer about each of some points would raise the best mean, (r,).
+    def knowledge_gradient(self, rows: Rows, candidates: Index, rounding: float = 1e-12) -> Array:
+        """Return the knowledge gradient (r,): the expected rise of the best mean by one answer each.
 
-        With the answer one unit Z ~ N(0, 1) of its deviation off, the means become mean + moves Z:
-        the gain is E[max_j (mean_j + moves_j Z)] - max_j mean_j over the candidates, the knowledge
-        gradient (Frazier, Powell & Dayanik 2009), by Gauss-Hermite quadrature. A gain below a share
-        `rounding` of the largest deviation is none.
+        An answer that is Z ~ N(0, 1) deviations above its expectation changes the means to
+        mean + moves Z. The knowledge gradient is E[max_j (mean_j + moves_j Z)] - max_j mean_j over the
+        candidates (Frazier, Powell & Dayanik 2009), here by Gauss-Hermite quadrature. Values below
+        `rounding` times the largest deviation are returned as 0.
         """
-        moves, *_ = self.answers(rows, candidates)
-        mean, most = self.mean[candidates], NODES[-1] * np.abs(moves).max(axis=0, initial=0.0)
-        # Points that come out best under no answer are not looked at for every one of them.
-        leads = mean + most >= (mean - most).max()
-        moves, mean = moves[:, leads], mean[leads]
+        moves, *_ = self.answer_effects(rows, candidates)
+        mean, largest = self.mean[candidates], NODES[-1] * np.abs(moves).max(axis=0, initial=0.0)
+        # Candidates that no answer of the quadrature makes the best are left out.
+        can_lead = mean + largest >= (mean - largest).max()
+        moves, mean = moves[:, can_lead], mean[can_lead]
         means = NODES[:, None] * moves.T[:, None]
         means += mean[:, None, None]
-        best = (WEIGHTS[:, None] * means.max(axis=0)).cumsum(axis=0)[-1]  # in order: same bits
-        # An answer cannot hurt, and what is within rounding is nothing.
+        # A cumulative sum adds in a fixed order, so that the rounding does not vary.
+        best = (WEIGHTS[:, None] * means.max(axis=0)).cumsum(axis=0)[-1]
+        # The true value is never negative; values within rounding of 0 are set to 0.
         gain = best - mean.max()
         return np.where(gain > rounding * float(self.deviation.max(initial=0.0)), gain, 0.0)

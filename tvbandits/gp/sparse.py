@@ -1,35 +1,35 @@
-"""The sparse posterior on a dictionary of inducing points.
+"""Compute the sparse posterior on a dictionary of inducing points.
 
-With a dictionary S and any root R R^T = K_S, the embedding is z(x) = R^-1 k_S(x), and with observations
-of effective variance v_i ([B] eqs. 3-5, [BB] eqs. 1-3, in Bayesian scaling)
+With a dictionary S and any root R R^T = K_S, the embedding is z(x) = R^-1 k_S(x). For observations with
+effective noise variances v_i ([B] eqs. 3-5, [BB] eqs. 1-3, in Bayesian scaling)
 
     V          = I + sum_i z_i z_i^T / v_i
     mu(x)      = z(x)^T V^-1 sum_i z_i y_i / v_i
     sigma^2(x) = k(x, x) - z(x)^T z(x) + z(x)^T V^-1 z(x)        (DTC)
 
-It is the exact posterior when the dictionary spans every observed point. New weights of old observations
-never touch the embedding.
+It is the exact posterior when the dictionary spans every observed point. New noise variances of old
+observations do not change the embedding.
 
-Resparsification draws for each play s of the past, also of a point that was played before, whether its
-point becomes an inducing point: with probability min(1, q sigma^2(x_s) / v_s), its ridge leverage score
-times q, with the variances from before the new observations ([B] Alg. 1, [BB] L11-L16). A point is one
-of the dictionary if one of its plays is drawn: probability 1 - prod_s (1 - min(1, q sigma^2 / v_s)), and
-one uniform number for each point has that law.
+Resparsification includes the point of each past play s in the dictionary with probability
+min(1, q sigma^2(x_s) / v_s): q times its ridge leverage score, with the variances from before the new
+observations ([B] Alg. 1, [BB] L11-L16). A point that was played repeatedly is included if any of its
+plays is drawn, so with probability 1 - prod_s (1 - min(1, q sigma^2 / v_s)). It is sampled with one
+uniform number for each point.
 
-The root of a dictionary is the factor of a noise-free Gaussian process on its points, so the exact
-posterior's cheap routes serve here too: a point more is a row more of the root and of the embedding,
-O(m A). A dictionary may keep the points it has, since a larger span loses no accuracy; it is drawn
-afresh when it has twice the size of a fresh draw.
+The root of a dictionary is the factor of a noise-free Gaussian process on its points, so the cheap
+routes of the exact posterior apply: one more point adds a row to the root and to the embedding, O(m A).
+A dictionary may keep its points, since a larger span loses no accuracy; it is sampled anew when it is
+twice as large as a new sample.
 
-A bandit that starts with existing data has no posterior yet whose variances would give the ridge
-leverage scores. They come bottom up, as in BLESS (Rudi, Calandriello, Carratino and Rosasco 2018): with
-noise variances s v, s large, prior variances are nearly those of the posterior and few points matter; a
-dictionary for s gives approximate scores for s / 2, and so on down to s = 1. On the way only a random
-subset of the inputs is looked at, in proportion to a bound of their scores:
+A bandit that starts with existing data has no posterior yet from which to compute ridge leverage scores.
+They are then computed bottom up, as in BLESS (Rudi, Calandriello, Carratino and Rosasco 2018): with
+noise variances s v for a large s, posterior variances are nearly those of the prior and few points
+matter. A dictionary for s gives approximate scores for s / 2, and so on down to s = 1. Until then only
+a random subset of the inputs is evaluated, sampled in proportion to a bound of their scores:
 
     score_i(s) = variance_s(x_i) / (s v_i) <= k(x_i, x_i) / (s v_i).
 
-Rudi et al. have one noise variance for all; here each input has its own.
+Rudi et al. assume one noise variance for all inputs; here each input has its own.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tvbandits.data import at_times
+from tvbandits.data import append_times
 from tvbandits.gp import linalg
-from tvbandits.gp.cholesky import ExactPosterior, by_cholesky, embed
+from tvbandits.gp.cholesky import ExactPosterior, condition_by_cholesky, embed
 from tvbandits.gp.features import Features, SpaceFeatures, Term, terms_of
 from tvbandits.gp.kernels.space_time import is_space_time
 from tvbandits.gp.posterior import (
@@ -56,59 +56,60 @@ from tvbandits.gp.posterior import (
     PosteriorRule,
     PosteriorSummary,
     dictionary_data,
+    drop_negligible,
     expand,
-    no_grid,
-    without_levels,
-    without_negligible,
+    no_grid_error,
+    subtract_level_means,
 )
 from tvbandits.gp.state_space import (
     FeatureRows,
     Filter,
     StateSpacePosterior,
     condition_filter,
-    recall,
+    smooth_values,
 )
 from tvbandits.gp.top_candidates import CandidateScorer
-from tvbandits.ties import first_of_largest
-from tvbandits.validation import Array, Index, finite_number, flag, positive_number
+from tvbandits.ties import first_argmax
+from tvbandits.validation import Array, Index, as_bool, finite_number, positive_number
 
 
 @dataclass(frozen=True)
 class SparsePosterior:
-    """A conditioned sparse Gaussian process, as `Nystrom.condition` returns it.
+    """A sparse posterior on a dictionary, as `Nystrom.condition` returns it.
 
     Attributes
     ----------
     kernel : scikit-learn kernel
     data : Data
-        What it is conditioned on.
+        The observations.
     groups : Groups
-        Which observations share an input.
+        The observations grouped by input.
     rows : Data
-        The same with observations of one input merged, shape (u, ...).
+        The u rows of `data` with observations of one input merged.
     dictionary : ExactPosterior
         A noise-free process on the m inducing points, whose factor is the root R.
     embedded : array of shape (u, m)
-        z of the rows.
+        The embedding z of the rows.
     V : array of shape (m, m)
+        The precision of the weights w in f = z^T w.
     factor : array of shape (m, m)
         Lower factor of V.
     coefficients : array of shape (m, c)
         V^-1 sum_i z_i y_i / v_i.
     products : array of shape (c, c)
-        Y^T (Q + Sigma)^-1 Y of the value columns of the rows, Q = Z Z^T.
+        Y^T (Q + Sigma)^-1 Y of the value columns of the rows, with Q = Z Z^T.
     log_det_ratio : float
         log det V: twice the information gain of the embedded observations.
     now : float
         The time of predictions at the candidates.
     variance : array of shape (A,), optional
-        At the candidates, where there are any.
+        Posterior variances at the candidates; None without candidates.
     exact : bool
-        Whether the dictionary spans every observed point, by construction: nothing is approximated.
+        Whether the dictionary spans every observed point by construction, so that it is exact.
     raised : float
-        The most that was added to the noise variance of a row that was too small for the dictionary.
+        The largest variance that was added to a noise variance below the tolerance of the dictionary.
     filter : Filter, optional
-        Under a kernel that forgets: the weights of the dictionary at the time of the latest observation.
+        Under a kernel that forgets, the weights w at the time of the latest observation.
     """
 
     kernel: Any
@@ -130,12 +131,12 @@ class SparsePosterior:
 
     @property
     def size(self) -> int:
-        """Number of distinct observed inputs."""
+        """Return the number of distinct observed inputs."""
         return len(self.rows.Z)
 
     @property
     def summary(self) -> PosteriorSummary:
-        """Facts about it; jitter is that of the root, or a noise too small for the dictionary."""
+        """Return descriptive values; the jitter is that of the root or `raised`, if that is larger."""
         return PosteriorSummary(
             kernel=self.kernel,
             data=self.data,
@@ -149,42 +150,45 @@ class SparsePosterior:
         )
 
     def _effective_dimension(self) -> float:
-        """Sum posterior variance over noise variance of the observations.
+        """Return the sum of posterior variance over noise variance of the observations.
 
         The part in the span of the dictionary is tr(V^-1 (V - I)) = m - tr V^-1.
         """
         inverse = linalg.solve_lower(self.factor, np.eye(len(self.factor)))
         prior = np.asarray(self.kernel.diag(self.rows.Z)) if self.size else np.empty(0)
-        beyond = np.maximum(prior - (self.embedded**2).sum(axis=1), 0.0) / self.rows.variance
-        return float(beyond.sum()) + len(self.factor) - float((inverse**2).sum())
+        residual = np.maximum(prior - (self.embedded**2).sum(axis=1), 0.0) / self.rows.variance
+        return float(residual.sum()) + len(self.factor) - float((inverse**2).sum())
 
     def predict(self, Z: Array | CandidateGrid) -> tuple[Array, Array]:
         """Return means (n, c) and variances (n,) at kernel inputs (n, p), or at candidates."""
         if isinstance(Z, CandidateGrid):
             if self.variance is None:
-                raise no_grid()
+                raise no_grid_error()
             on_grid = self.dictionary.grid_posterior
             means = on_grid.embedding.array.T @ (self.coefficients * on_grid.shrink)
             return np.asarray(means), self.variance
-        if self.filter is not None and not self._fades_to(Z[:, -1]):
-            return self._recall(self.filter, Z)
+        if self.filter is not None and not self._applies_at(Z[:, -1]):
+            return self._predict_by_smoothing(self.filter, Z)
         z = embed(self.dictionary, Z)
         return z @ self.coefficients, self.variances_of(Z, z)
 
-    def _fades_to(self, times: Array) -> bool:
-        """Return whether the posterior of those times is that of now, faded by the kernel."""
+    def _applies_at(self, times: Array) -> bool:
+        """Return whether the coefficients of `now` and the kernel give the posterior at these times.
+
+        They do for later times if there is no observation after `now`, else for `now` only.
+        """
         latest = self.filter is None or self.now >= self.filter.time
         return bool((times >= self.now).all() if latest else (times == self.now).all())
 
-    def _recall(self, latest: Filter, Z: Array) -> tuple[Array, Array]:
-        """Return `predict` of any time: the same dictionary, with its weights of then."""
-        here, there = (at_times(each[:, :-1], self.now) for each in (Z, self.data.Z))
-        z, H = embed(self.dictionary, here), embed(self.dictionary, there)
-        residual = np.asarray(self.kernel.diag(here)) - np.einsum("ij,ij->i", z, z)
-        noise = noise_with_residual(self.kernel, there, H, self.data.variance)
-        rows = FeatureRows(self.data.Z[:, -1], H, self.data.Y, noise, noise, together=True)
+    def _predict_by_smoothing(self, latest: Filter, Z: Array) -> tuple[Array, Array]:
+        """Return `predict` for inputs of any times, by smoothing the weights of the dictionary."""
+        inputs, observed = (append_times(rows[:, :-1], self.now) for rows in (Z, self.data.Z))
+        z, H = embed(self.dictionary, inputs), embed(self.dictionary, observed)
+        residual = np.asarray(self.kernel.diag(inputs)) - np.einsum("ij,ij->i", z, z)
+        noise = raise_noise_to_residual(self.kernel, observed, H, self.data.variance)
+        rows = FeatureRows(self.data.Z[:, -1], H, self.data.Y, noise, noise, joint=True)
         prior = Filter.prior(latest.model, self.data.Y.shape[1])
-        means, spread = recall(prior, rows, Z[:, -1], z)
+        means, spread = smooth_values(prior, rows, Z[:, -1], z)
         return means, np.maximum(residual, 0.0) + np.maximum(np.diagonal(spread), 0.0)
 
     def variances_of(self, Z: Array, z: Array) -> Array:
@@ -193,7 +197,7 @@ class SparsePosterior:
         return variances(prior - np.einsum("ij,ij->i", z, z), z.T, self.factor)
 
     def covariance(self, Z1: Array, Z2: Array | CandidateGrid) -> Array:
-        """Return the posterior covariance (n1, n2) of inputs (n1, p) with others, or with candidates."""
+        """Return the posterior covariance (n1, n2) of inputs (n1, p) and (n2, p), or candidates."""
         z1 = embed(self.dictionary, Z1)
         half1 = linalg.solve_lower(self.factor, z1.T)
         if isinstance(Z2, CandidateGrid):
@@ -207,27 +211,27 @@ class SparsePosterior:
         self,
         Z: Array,
         noise: float | Array,
-        grid: CandidateGrid | None,  # noqa: ARG002 - all posteriors have it
+        grid: CandidateGrid | None,  # noqa: ARG002 - part of the protocol
     ) -> SparsePosterior:
-        """Return the posterior with more observations, whose values are unknown; means stay."""
+        """Return the posterior given observations whose values are unknown; means do not change."""
         factor = self.factor
-        for x, own in zip(embed(self.dictionary, Z), np.full(len(Z), noise), strict=True):
-            factor = linalg.rank_one_update(factor, x / np.sqrt(own))
-        return replace(self, factor=factor)._with_variance()
+        for z, variance in zip(embed(self.dictionary, Z), np.full(len(Z), noise), strict=True):
+            factor = linalg.rank_one_update(factor, z / np.sqrt(variance))
+        return replace(self, factor=factor)._add_grid_variance()
 
     def update(self, rows: Data, now: float, grid: CandidateGrid | None) -> None:
-        """Return None: more observations need another dictionary."""
+        """Return None, because more observations need another dictionary."""
 
-    def at_candidates(self, grid: CandidateGrid) -> SparsePosterior:
-        """Return the posterior with these candidates, at the time of conditioning."""
+    def add_candidates(self, grid: CandidateGrid) -> SparsePosterior:
+        """Return the posterior with its moments at these candidates, at the time of conditioning."""
         z = embed(self.dictionary, grid.at(self.now)).T
         weights, prior = self.dictionary.weights.array, grid.prior_variance(self.now)
         on_grid = GridPosterior.of(z, weights, prior, self.now)
         dictionary = replace(self.dictionary, on_grid=on_grid)
-        return replace(self, dictionary=dictionary)._with_variance()
+        return replace(self, dictionary=dictionary)._add_grid_variance()
 
-    def _with_variance(self) -> SparsePosterior:
-        """Return the posterior with variances at the candidates, where there are any."""
+    def _add_grid_variance(self) -> SparsePosterior:
+        """Return the posterior with its variances at the candidates, if there are any."""
         on_grid = self.dictionary.on_grid
         if on_grid is None:
             return self
@@ -237,75 +241,90 @@ class SparsePosterior:
         return replace(self, variance=variances(residual, z, self.factor))
 
     def combine_on_grid(self, weights: Array) -> Array:
-        """Return weights (count, m) times the embedding of all candidates, shape (count, A)."""
+        """Return weights (count, m) times the embedding of all candidates, (count, A)."""
         on_grid = self.dictionary.grid_posterior
         return np.asarray((weights * on_grid.shrink) @ on_grid.embedding.array)
 
-    def half_on_grid(self, rows: Index) -> Array:
-        """Return L^-1 z of candidates, L the factor of V, shape (m, n).
+    def whiten_on_grid(self, rows: Index) -> Array:
+        """Return L^-1 z of candidates, shape (m, n), with L the factor of V.
 
-        Products of its columns are covariances in the span of the dictionary.
+        Products of its columns are posterior covariances in the span of the dictionary.
         """
         on_grid = self.dictionary.grid_posterior
         return linalg.solve_lower(self.factor, on_grid.embedding.array[:, rows] * on_grid.shrink)
 
-    def scorer(self, columns: Array, mean: float) -> CandidateScorer:
-        """Return what scores points at the time of conditioning, under a kernel over points.
+    def make_scorer(self, columns: Array, mean: float) -> CandidateScorer:
+        """Return a scorer of points at the time of conditioning.
 
-        The mean is that of the value columns times `columns` (c,), plus `mean`.
+        Its mean is the means of the value columns times `columns` (c,), plus `mean`.
         """
         kernel, Z = self.kernel, self.dictionary.rows.Z
-        term = markov(kernel)
-        if term is not None:  # all is of one time, at which the rest of the kernel is 1
+        term = markov_term(kernel)
+        if term is not None:  # the factor over time is 1 between inputs of one time
             kernel, Z = term.at_one_time, Z[:, :-1]
         return CandidateScorer(
             kernel, Z, self.dictionary.lower, self.factor, self.V, self.coefficients @ columns, mean
         )
 
     def sample(self, grid: CandidateGrid, count: int, rng: np.random.Generator) -> Array:
-        """Return centred draws (count, A) at the candidates, in O(m A) each.
+        """Return centred samples (count, A) at the candidates, in O(m A) each.
 
-        f(x) = z(x)^T w + e(x) with w ~ N(0, V^-1), and e(x) ~ N(0, k(x, x) - z(x)^T z(x)) for each
-        candidate on its own.
+        f(x) = z(x)^T w + e(x) with w ~ N(0, V^-1), and e(x) ~ N(0, k(x, x) - z(x)^T z(x)) independently
+        for each candidate.
         """
         normal = rng.standard_normal((self.dictionary.size, count))
         w = linalg.solve_lower(self.factor, normal, transposed=True).T
         _, residual = self.dictionary.predict(grid)
-        own = rng.standard_normal((count, len(residual))) * np.sqrt(residual)
-        return self.combine_on_grid(w) + own
+        e = rng.standard_normal((count, len(residual))) * np.sqrt(residual)
+        return self.combine_on_grid(w) + e
 
 
 @dictionary_data.register
 def _(posterior: SparsePosterior) -> Data | None:
-    """Return the data, but for a filter over time and for readings that share levels."""
+    """Return the data; None for a filter over time and for readings that share levels."""
     plain = posterior.filter is None and posterior.data.levels is None
     return posterior.data if plain else None
 
 
 @expand.register
 def _(posterior: SparsePosterior, largest_condition: float) -> Expansion | None:
-    """On the dictionary of root R: with R^-T (1 - V^-1) R^-1 and R^-T V^-1 sum_i z_i y_i / v_i."""
+    """Return the expansion on the dictionary, whose root is R.
+
+    Its matrix is R^-T (1 - V^-1) R^-1, its weights are R^-T V^-1 sum_i z_i y_i / v_i.
+    """
     root = posterior.dictionary
     if posterior.size == 0 or root.size == 0 or root.condition_number > largest_condition:
         return None
     half = linalg.solve_lower(root.factor.array, np.eye(root.size))
-    rest = linalg.solve_lower(posterior.factor, half)
-    less, means = half.T @ half - rest.T @ rest, half.T @ posterior.coefficients
-    return Expansion(posterior.kernel, root.rows.Z, less, means)
+    posterior_half = linalg.solve_lower(posterior.factor, half)
+    reduction = half.T @ half - posterior_half.T @ posterior_half
+    weights = half.T @ posterior.coefficients
+    return Expansion(posterior.kernel, root.rows.Z, reduction, weights)
 
 
-def noise_with_residual(kernel: Any, Z: Array, z: Array, variance: Array) -> Array:
-    """Return the noise (n,) of readings at inputs `Z`: what a dictionary leaves out, where it is more.
+def raise_noise_to_residual(kernel: Any, Z: Array, z: Array, variance: Array) -> Array:
+    """Return noise variances (n,), raised to the variance that the dictionary leaves out of each input.
 
-    A filter's dictionary drops places that count little now. A reading of such a place is no statement
-    about the rest of the dictionary, however precise: as one it moved means by many prior deviations.
+    A filter's dictionary drops places whose readings are too old to matter. Even a precise reading of
+    such a place says little about the inducing points; without the raised noise it moved their means by
+    many prior deviations.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel
+    Z : array of shape (n, p)
+        Inputs of the readings.
+    z : array of shape (n, m)
+        Their embedding.
+    variance : array of shape (n,)
+        Their noise variances.
     """
     residual = np.asarray(kernel.diag(Z)) - np.einsum("ij,ij->i", z, z)
     return np.asarray(np.maximum(variance, residual))
 
 
 def variances(residual: Array, z: Array, factor: Array) -> Array:
-    """Return the residuals K - z^T z (n,) plus z^T V^-1 z, for z of shape (m, n)."""
+    """Return residual variances (n,) plus z^T V^-1 z, for z of shape (m, n) and the factor of V."""
     return np.asarray(np.maximum(residual, 0.0) + linalg.quadratic_forms(factor, z))
 
 
@@ -317,11 +336,12 @@ def assemble(
     lowest: float,
     exact: bool = False,
 ) -> SparsePosterior:
-    """Return the sparse posterior of a dictionary: V, its factor and what follows from it.
+    """Return the sparse posterior on a dictionary.
 
-    `lowest` is the share of its prior variance that a point may keep and yet depend on the dictionary.
-    To such a point the model leaves its noise as the only reason for a misfit: one below that share is
-    raised to it, since otherwise the misfit would count as many deviations of the noise.
+    `lowest` is the fraction of its prior variance that the dictionary may leave out of a point without
+    the point being added to it. The model explains a misfit at such a point by its noise only. A noise
+    variance below that fraction is raised to it, so that a misfit of that size is not taken for many
+    deviations of the noise.
     """
     kernel = conditioning.kernel
     rows = groups.merge(conditioning.data)
@@ -329,17 +349,17 @@ def assemble(
     if len(rows):
         raised = np.maximum(variance, lowest * np.asarray(kernel.diag(rows.Z)))
         rows = Data(rows.Z, rows.Y, raised, rows.levels)
-    embedded = embedding(rows.Z, dictionary, conditioning.previous)
-    if rows.levels is not None:  # Z' P Z with the P of the precisions without levels
-        embedded = without_levels(rows.levels, embedded, rows.variance)
+    embedded = extend_embedding(rows.Z, dictionary, conditioning.previous)
+    if rows.levels is not None:  # this gives V and the coefficients of readings minus their levels
+        embedded = subtract_level_means(rows.levels, embedded, rows.variance)
     weighted = embedded / np.sqrt(rows.variance)[:, None]
-    V = np.eye(dictionary.size) + weighted.T @ weighted  # of one array: half of the products
+    V = np.eye(dictionary.size) + weighted.T @ weighted  # BLAS computes A^T A at half the cost
     factor = linalg.cholesky(V, "sparse posterior's V").L
     precision = 1.0 / rows.variance
     half = linalg.solve_lower(factor, embedded.T @ (precision[:, None] * rows.Y))
     coefficients = linalg.solve_lower(factor, half, transposed=True)
-    # The smallest value of |y - Z w|^2 / v + |w|^2, which is at the coefficients: a sum of squares.
-    # Y^T Y / v - half^T half is the same, but the difference of two numbers of the size of 1 / v.
+    # The products are the minimum over w of |y - Z w|^2 / v + |w|^2, here as a sum of squares. The equal
+    # form Y^T Y / v - half^T half is a difference of two numbers of size 1 / v and loses digits.
     misfit = rows.Y - embedded @ coefficients
     return SparsePosterior(
         kernel=kernel,
@@ -356,13 +376,13 @@ def assemble(
         now=conditioning.now,
         exact=exact,
         raised=float((rows.variance - variance).max(initial=0.0)),
-    )._with_variance()
+    )._add_grid_variance()
 
 
-def embedding(Z: Array, dictionary: ExactPosterior, previous: Posterior | None) -> Array:
-    """Return z of inputs (u, p) on a root, from that of a previous posterior where it has the first.
+def extend_embedding(Z: Array, dictionary: ExactPosterior, previous: Posterior | None) -> Array:
+    """Return the embedding of inputs (u, p), reusing that of a previous posterior for its inputs.
 
-    Where the root is that of before and has more rows, the columns of these are all that is new.
+    If the new root only has more rows than the previous one, only their columns are computed.
     """
     n = previous.size if isinstance(previous, SparsePosterior) else 0
     if (
@@ -377,33 +397,34 @@ def embedding(Z: Array, dictionary: ExactPosterior, previous: Posterior | None) 
     z = np.empty((len(Z), dictionary.size))
     z[:n, :m], z[n:] = previous.embedded, embed(dictionary, Z[n:])
     if m < dictionary.size:
-        beyond = np.asarray(dictionary.kernel(dictionary.rows.Z[m:], Z[:n]))
-        beyond -= root[m:, :m] @ previous.embedded.T
-        z[:n, m:] = linalg.solve_lower(np.asfortranarray(root[m:, m:]), beyond).T
+        cross = np.asarray(dictionary.kernel(dictionary.rows.Z[m:], Z[:n]))
+        cross -= root[m:, :m] @ previous.embedded.T
+        z[:n, m:] = linalg.solve_lower(np.asfortranarray(root[m:, m:]), cross).T
     return z
 
 
 @dataclass(frozen=True)
 class LeverageConfig:
-    """The constants of the search for a dictionary by levels of noise.
+    """Constants of the sampling of a dictionary for data without a posterior, as in BLESS.
 
     Attributes
     ----------
     step : float
-        Factor by which the noise falls from level to level, at the most.
+        The largest factor between the noise levels of successive steps.
     candidates : float
-        A level above the last looks at an input with this many times the bound of its score.
+        Before the last step, an input is evaluated with this many times the bound of its score as the
+        probability.
     candidates_each : int
-        Such a level looks at this many inputs for each point of the dictionary so far, and for
-        `candidates_beyond` more.
+        Such a step evaluates at most this many inputs for each point of the dictionary so far.
     candidates_beyond : int
+        The number of points that are added to the size of the dictionary in that limit.
     oversampling : float
-        That of the dictionaries on the way.
+        The oversampling q of the dictionaries before the last.
     dependent : float
-        Points that keep less than this share of their prior variance add nothing to a dictionary.
+        A point that keeps less than this fraction of its prior variance is left out of a dictionary.
     many : int
-        With more new inputs at once than this, and than there were, the posterior before says little
-        about their leverage: the search is for all of them.
+        With more new inputs than this, and more than there were before, the previous posterior says
+        little about their leverage, and the dictionary is sampled for all inputs as in BLESS.
     """
 
     step: float = 2.0
@@ -417,16 +438,16 @@ class LeverageConfig:
 
 CONFIG = LeverageConfig()
 
-# A smaller share of a prior variance is lost to rounding.
+# A smaller fraction of a prior variance is lost to rounding.
 SMALLEST_TOLERANCE = 1e-15
 
 
 def leverage_dictionary(
     kernel: Any, Z: Array, variance: Array, oversampling: float, rng: np.random.Generator
 ) -> Index:
-    """Draw the rows of a dictionary, each with probability min(1, oversampling score_i).
+    """Sample the rows of a dictionary, each with probability min(1, oversampling score_i).
 
-    O(u m^2) for u inputs and a dictionary of m, without any matrix of u x u.
+    It takes O(u m^2) for u inputs and a dictionary of m points, without any u x u matrix.
 
     Parameters
     ----------
@@ -434,61 +455,63 @@ def leverage_dictionary(
     Z : array of shape (u, p)
         Kernel inputs.
     variance : array of shape (u,)
-        Their noise variances; of an input that was observed repeatedly, 1 / sum of 1 / v.
+        Noise variances of the inputs; 1 / sum(1 / v) for an input that was observed repeatedly.
     oversampling : float
-        q, by which the scores are multiplied.
+        The factor q on the scores.
     rng : numpy.random.Generator
-        One uniform number for each input and level.
+        Draws one uniform number for each input and step.
 
     Returns
     -------
     rows : integer array of shape (m,)
-        In rising order, never empty where there is an input. Points may depend on each other.
+        Row numbers in rising order, at least one if there is an input. The points may be dependent.
     """
     if len(Z) == 0:
         return np.empty(0, dtype=np.int64)
     bound = np.asarray(kernel.diag(Z)) / variance
     inducing, uniform = np.empty(0, dtype=np.int64), rng.random(len(Z))
-    for s in _levels(float(bound.sum())):
-        probability = _inclusion_probability(bound / s, len(inducing))
-        subset = _draw(probability, uniform)
+    for s in _noise_factors(float(bound.sum())):
+        probability = _subset_probabilities(bound / s, len(inducing))
+        subset = _sample_rows(probability, uniform)
         scores = leverage_scores(kernel, Z, s * variance, inducing, subset, probability[subset])
         inclusion = np.minimum(probability[subset], CONFIG.oversampling * scores)
-        rows = subset[_draw(inclusion, uniform[subset])]
-        inducing, uniform = _independent(kernel, Z, rows), rng.random(len(Z))
+        rows = subset[_sample_rows(inclusion, uniform[subset])]
+        inducing, uniform = _drop_dependent_rows(kernel, Z, rows), rng.random(len(Z))
     everything, certain = np.arange(len(Z)), np.ones(len(Z))
     scores = leverage_scores(kernel, Z, variance, inducing, everything, certain)
-    return _draw(oversampling * scores, uniform)
+    return _sample_rows(oversampling * scores, uniform)
 
 
-def _levels(total: float) -> Array:
-    """Return the factors s of the noise above 1, falling; at the first, the scores sum up to 1."""
+def _noise_factors(total: float) -> Array:
+    """Return the falling factors s > 1 on the noise; at the first, the bounds of the scores sum to 1."""
     steps = math.ceil(math.log(total, CONFIG.step)) if total > 1.0 else 0
     return np.asarray(total ** (np.arange(steps, 0, -1) / max(steps, 1)))
 
 
-def _inclusion_probability(bound: Array, size: int) -> Array:
-    """Return with which probability each input is looked at, on a dictionary of `size` points.
+def _subset_probabilities(bound: Array, size: int) -> Array:
+    """Return the probabilities with which inputs are evaluated on a dictionary of `size` points.
 
-    Where so many have a large bound, as with little noise, some of them are enough.
+    If many inputs have large bounds, as with little noise, the probabilities are scaled down, because
+    a limited number of inputs suffices.
     """
     probability = np.minimum(1.0, CONFIG.candidates * bound)
-    enough = CONFIG.candidates_each * (size + CONFIG.candidates_beyond)
-    return probability * min(1.0, enough / float(probability.sum()))
+    most = CONFIG.candidates_each * (size + CONFIG.candidates_beyond)
+    return probability * min(1.0, most / float(probability.sum()))
 
 
-def _draw(probability: Array, uniform: Array) -> Index:
-    """Draw rows with these probabilities, at least one."""
+def _sample_rows(probability: Array, uniform: Array) -> Index:
+    """Sample rows with these probabilities, at least one row."""
     rows = np.flatnonzero(uniform < probability)
-    return rows if len(rows) else np.array([first_of_largest(probability)], dtype=np.int64)
+    return rows if len(rows) else np.array([first_argmax(probability)], dtype=np.int64)
 
 
 def leverage_scores(
     kernel: Any, Z: Array, variance: Array, inducing: Index, subset: Index, probability: Array
 ) -> Array:
-    """Return the ridge leverage scores (n,) of a subset of inputs, by the sparse posterior (DTC).
+    """Return the ridge leverage scores (n,) of a subset of inputs under the sparse posterior (DTC).
 
-    The information of all inputs is estimated from the subset, each counted 1 / probability times.
+    The information of all inputs is estimated from the subset, in which each input has the weight
+    1 / probability.
     """
     prior, noise = np.asarray(kernel.diag(Z[subset])), variance[subset]
     if len(inducing) == 0:
@@ -500,20 +523,21 @@ def leverage_scores(
     return np.asarray(variances(residual, z, linalg.cholesky(V).L) / noise)
 
 
-def _independent(kernel: Any, Z: Array, rows: Index) -> Index:
-    """Return the rows whose points do not depend on the others."""
-    unit = np.sqrt(np.asarray(kernel.diag(Z[rows])))
-    rows, unit = rows[unit > 0], unit[unit > 0]
+def _drop_dependent_rows(kernel: Any, Z: Array, rows: Index) -> Index:
+    """Return the rows without those whose points depend on the others."""
+    scale = np.sqrt(np.asarray(kernel.diag(Z[rows])))
+    rows, scale = rows[scale > 0], scale[scale > 0]
     if len(rows) == 0:
         return rows
-    correlation = np.asarray(kernel(Z[rows])) / np.outer(unit, unit)
+    correlation = np.asarray(kernel(Z[rows])) / np.outer(scale, scale)
     return np.sort(rows[linalg.greedy_pivots(correlation, CONFIG.dependent)])
 
 
-def with_lowest_noise(data: Data, previous: SparsePosterior | None) -> Data:
-    """Return data with the noise that they had in a previous posterior, where that was lower.
+def restore_lower_noise(data: Data, previous: SparsePosterior | None) -> Data:
+    """Return the data with the noise variances of a previous posterior where those were lower.
 
-    A new scale may have raised every noise since; leverage scores are of the variances of then.
+    A new scale may have raised all noise variances since then, but the variances in the leverage scores
+    are those of the previous posterior.
     """
     n = 0 if previous is None else len(previous.data)
     if previous is None or not np.array_equal(data.Z[:n], previous.data.Z):
@@ -524,35 +548,36 @@ def with_lowest_noise(data: Data, previous: SparsePosterior | None) -> Data:
 
 
 def inclusion_probabilities(score: Array, group: Index) -> Array:
-    """Return with which probability each of u inputs is drawn by one of its plays, shape (u,).
+    """Return the probability (u,) that at least one play of each input is drawn.
 
-    Every play is drawn on its own, with probability min(1, `score`): 1 - prod_s (1 - min(1, score_s)).
+    Plays are drawn independently, each with probability min(1, score_s), so that the probability of an
+    input is 1 - prod_s (1 - min(1, score_s)).
 
     Parameters
     ----------
     score : array of shape (n,)
         q times the ridge leverage score of each play.
     group : integer array of shape (n,)
-        The number of its input.
+        The number of each play's input.
     """
-    with np.errstate(divide="ignore"):  # log 0, of a play that is certain to be drawn
-        excluded = np.log1p(-np.minimum(score, 1.0))
-    return np.asarray(-np.expm1(np.bincount(group, excluded)))
+    with np.errstate(divide="ignore"):  # log 0, for a play that is certain to be drawn
+        log_excluded = np.log1p(-np.minimum(score, 1.0))
+    return np.asarray(-np.expm1(np.bincount(group, log_excluded)))
 
 
 @dataclass(frozen=True)
 class TheoryOversampling:
-    """The q with which the theorems hold: factor log(4 t / delta), after t plays.
+    """The oversampling q for which the theorems are proven: factor log(4 t / delta), after t plays.
 
-    [BB] Theorem 2, on the regret, asks for 72 C log(4 t / delta), with C the bound on the ratio of
-    deviations in a batch. [B] Theorem 2 asks for 6 a log(4 T / delta) / e^2, a = (1 + e) / (1 - e):
-    with e = 1/2, as in `BKBWidth`, that is 72 log(4 T / delta), for the plays so far. For the size of
-    the dictionary and the time alone, [BB] Theorem 1 asks for 8 log(4 t / delta).
+    [BB] Theorem 2, on the regret, requires 72 C log(4 t / delta), with C the bound on the ratio of
+    deviations in a batch. [B] Theorem 2 requires 6 a log(4 T / delta) / e^2, a = (1 + e) / (1 - e); with
+    e = 1/2, as in `BKBWidth`, that is 72 log(4 T / delta). [BB] Theorem 1, on the size of the dictionary
+    and the run time only, requires 8 log(4 t / delta).
 
     Parameters
     ----------
     delta : float
-        Probability with which the guarantees may fail, in (0, 1]: that of the width.
+        Probability with which the guarantees may fail, in (0, 1]; the same as that of the width.
     factor : float
         72 C, or 8.
 
@@ -577,18 +602,18 @@ class TheoryOversampling:
 
 @dataclass(frozen=True)
 class Nystrom(PosteriorRule):
-    """The sparse posterior, as a part of a recipe.
+    """A posterior rule that computes the sparse posterior on a sampled dictionary.
 
     Parameters
     ----------
     oversampling : float or TheoryOversampling
-        q of the inclusion probabilities; 2 in the experiments of [BB].
+        The factor q in the inclusion probabilities; 2 in the experiments of [BB].
     keep : bool
-        Keep the inducing points of before while the dictionary is at most twice the size of a fresh
-        draw; otherwise every draw is fresh, as in the papers' pseudo-code.
+        Keep the previous inducing points as long as the dictionary is at most twice as large as a new
+        sample. If False, every dictionary is sampled anew, as in the papers' pseudo-code.
     tolerance : float
-        A point whose conditional variance given the dictionary is below this share of its prior
-        variance depends on it, and is left out.
+        A point whose conditional variance given the dictionary is below this fraction of its prior
+        variance depends on the dictionary, and is not added to it.
 
     Examples
     --------
@@ -606,7 +631,7 @@ class Nystrom(PosteriorRule):
     True
     """
 
-    in_rows: ClassVar[bool] = True
+    needs_all_rows: ClassVar[bool] = True
 
     oversampling: float | TheoryOversampling = 2.0
     keep: bool = True
@@ -615,47 +640,49 @@ class Nystrom(PosteriorRule):
     def __post_init__(self) -> None:
         if not isinstance(self.oversampling, TheoryOversampling):
             positive_number("oversampling", self.oversampling)
-        flag("keep", self.keep)
+        as_bool("keep", self.keep)
         finite_number("tolerance", self.tolerance, low=SMALLEST_TOLERANCE, below=1.0)
 
     def on_dictionary(self, kernel: Any) -> bool:
-        """Return whether it is no filter over time."""
+        """Return True, unless the kernel is a space-time kernel, under which it may be a filter."""
         return not is_space_time(kernel)
 
     def condition(self, conditioning: Conditioning) -> SparsePosterior | StateSpacePosterior:
-        """Condition on data, from a previous posterior where that is cheaper.
+        """Return the posterior given the data, computed from the previous one if that is cheaper.
 
-        Under a kernel space * time whose correlation in time is Markov, it is a filter, and nothing is
-        drawn: its features are inducing points that leave no point more than `tolerance` of its prior
-        variance, from the candidates, or else from the observations, and then computed anew for an
-        observation beyond them.
+        Under a kernel space * time whose correlation in time is Markov, the posterior is a filter, and
+        no dictionary is sampled: its features are inducing points that leave no point more than
+        `tolerance` of its prior variance. They are chosen among the candidates; without candidates among
+        the observed points, and then again when an observation is not spanned.
 
-        The variances of a previous `SparsePosterior` give the inclusion probabilities, the prior's
-        where there is none. The generator draws the dictionary: one uniform number for each observed
-        input, in order of first appearance, whenever the inputs of the observations are others than
-        before; several where there are many new ones at once (`tvbandits.gp.sparse`).
+        Inclusion probabilities come from the variances of a previous `SparsePosterior`, or else from
+        those of the prior. Whenever the observed inputs have changed, the generator samples the
+        dictionary with one uniform number for each input, in order of first appearance; with several if
+        there are many new inputs (`tvbandits.gp.sparse`).
         """
         kernel, data, grid, now, previous, *_ = conditioning
-        data = without_negligible(kernel, data)
+        data = drop_negligible(kernel, data)
         conditioning = conditioning._replace(data=data)
         plain = grid is not None and not grid.space_time
-        drift = None if plain else markov(kernel)
+        drift = None if plain else markov_term(kernel)
         if drift is not None:
             residual = self.tolerance if grid is None else None
             return condition_filter(conditioning, lambda: self._state(drift, data, grid), residual)
         previous = previous if isinstance(previous, SparsePosterior) else None
         groups = Groups.of(data.Z, None if previous is None else previous.groups)
         if previous is not None and np.array_equal(data.Z, previous.data.Z):
-            # The same inducing points, embedding the candidates at another time.
+            # The inducing points stay; the candidates may be embedded for another time.
             start = previous.dictionary
-            dictionary = by_cholesky(kernel, start.data, grid=grid, now=now, previous=start)
+            dictionary = condition_by_cholesky(
+                kernel, start.data, grid=grid, now=now, previous=start
+            )
         else:
-            dictionary = self.draw(conditioning, with_lowest_noise(data, previous), groups)
+            dictionary = self.draw(conditioning, restore_lower_noise(data, previous), groups)
         # [BB] Algorithm 1, L18.
         return assemble(conditioning, groups, dictionary, lowest=self.tolerance)
 
     def _state(self, drift: Term, data: Data, grid: CandidateGrid | None) -> SpaceFeatures:
-        """Return the state of a filter, on the candidates or on the observed points."""
+        """Return the state of a filter, with features on the candidates or the observed points."""
         if grid is not None:
             return SpaceFeatures.of((drift,), grid.points, self.tolerance)
         features = Features.in_order(drift.space, data.Z[:, :-1], self.tolerance)
@@ -663,11 +690,11 @@ class Nystrom(PosteriorRule):
         return SpaceFeatures((drift,), (features,), (0,), prior)
 
     def draw(self, conditioning: Conditioning, plays: Data, groups: Groups) -> ExactPosterior:
-        """Resparsify: draw the next dictionary, of plays and of which of them share an input."""
+        """Sample the next dictionary from the plays, which `groups` groups by input."""
         rows = groups.merge(plays)
         if len(rows) == 0:
             # [BB] Algorithm 1, L2.
-            return on_points(conditioning, rows.Z)
+            return make_dictionary(conditioning, rows.Z)
         kernel, previous, rng = conditioning.kernel, conditioning.previous, conditioning.rng
         previous = previous if isinstance(previous, SparsePosterior) else None
         rng = np.random.default_rng(0) if rng is None else rng
@@ -677,48 +704,53 @@ class Nystrom(PosteriorRule):
         n = 0 if previous is None else previous.size
         if len(rows) - n > max(CONFIG.many, n):
             first = leverage_dictionary(kernel, rows.Z, rows.variance, q, rng)
-            fresh = self._independent(kernel, rows.Z[first], np.empty((len(first), 0)))
-            return on_points(conditioning, fresh)
+            points = self._drop_dependent(kernel, rows.Z[first], np.empty((len(first), 0)))
+            return make_dictionary(conditioning, points)
         z, variance = np.empty((len(rows), 0)), prior
         if previous is not None:
-            z = embedding(rows.Z, previous.dictionary, previous)
+            z = extend_embedding(rows.Z, previous.dictionary, previous)
             variance = previous.variances_of(rows.Z, z)
-        # [BB] Algorithm 1, L12 and L13: a score for each play.
+        # [BB] Algorithm 1, L12 and L13: the score of each play.
         score = q * variance[groups.group] / plays.variance
-        # L14: an input is drawn if one of its plays is.
+        # L14: an input is included if one of its plays is drawn.
         probability = inclusion_probabilities(score, groups.group)
         included = rng.random(len(rows)) < probability
         if not included.any():
-            included[first_of_largest(probability)] = True
+            included[first_argmax(probability)] = True
         if self.keep and previous is not None:
             start = previous.dictionary
-            new = self._independent(kernel, rows.Z[included], z[included])
+            new = self._drop_dependent(kernel, rows.Z[included], z[included])
             if start.size + len(new) <= 2 * max(float(probability.sum()), 8.0):
-                grown = np.concatenate([start.rows.Z, new])
-                return on_points(conditioning, grown, start)
-        # L11 and L15: a dictionary of this draw, and of nothing else.
-        fresh = self._independent(kernel, rows.Z[included], z[included, :0])
-        return on_points(conditioning, fresh)
+                points = np.concatenate([start.rows.Z, new])
+                return make_dictionary(conditioning, points, start)
+        # L11 and L15: the dictionary consists of the points of this sample only.
+        points = self._drop_dependent(kernel, rows.Z[included], z[included, :0])
+        return make_dictionary(conditioning, points)
 
-    def _independent(self, kernel: Any, Z: Array, z: Array) -> Array:
+    def _drop_dependent(self, kernel: Any, Z: Array, z: Array) -> Array:
         """Return the points, in their order, without those that depend on others or on a dictionary.
 
-        `z` is their embedding (n, m) by that dictionary.
+        `z` is the embedding (n, m) of the points by that dictionary.
         """
         prior = np.asarray(kernel.diag(Z))
-        unit = np.sqrt(np.where(prior > 0, prior, 1.0))
-        share = (prior - (z**2).sum(axis=1)) / unit**2
-        far = np.flatnonzero(share > self.tolerance)
-        Z, z, unit = Z[far], z[far], unit[far]
-        if len(far) < 2:  # of one alone nothing depends
+        scale = np.sqrt(np.where(prior > 0, prior, 1.0))
+        residual = (prior - (z**2).sum(axis=1)) / scale**2
+        rows = np.flatnonzero(residual > self.tolerance)
+        Z, z, scale = Z[rows], z[rows], scale[rows]
+        if len(rows) < 2:  # a single point cannot depend on others
             return Z
-        C = (np.asarray(kernel(Z)) - z @ z.T) / np.outer(unit, unit)
-        pivots = linalg.pivoted_cholesky(share[far], lambda i: C[i], len(Z), self.tolerance).pivots
+        C = (np.asarray(kernel(Z)) - z @ z.T) / np.outer(scale, scale)
+        pivots = linalg.pivoted_cholesky(
+            residual[rows], lambda i: C[i], len(Z), self.tolerance
+        ).pivots
         return np.asarray(Z[np.sort(pivots)])
 
 
-def markov(kernel: Any) -> Term | None:
-    """Return a kernel as one term space * time whose state in time is a single number, if it is one."""
+def markov_term(kernel: Any) -> Term | None:
+    """Return the kernel as one term space * time that is Markov in time; None if it is not of this form.
+
+    The state in time of such a term is a single number.
+    """
     terms = terms_of(kernel) if is_space_time(kernel) else None
     if terms is None or len(terms) > 1:
         return None
@@ -726,11 +758,11 @@ def markov(kernel: Any) -> Term | None:
     return terms[0] if single else None
 
 
-def on_points(
+def make_dictionary(
     conditioning: Conditioning, Z: Array, start: ExactPosterior | None = None
 ) -> ExactPosterior:
-    """Return the noise-free process on inducing points; its noise is what a root needs at the least."""
+    """Return the process on inducing points, with only as much noise as the root needs."""
     kernel, grid, now = conditioning.kernel, conditioning.grid, conditioning.now
     noise = 1e-12 * np.asarray(kernel.diag(Z)) if len(Z) else np.empty(0)
     data = Data(Z, np.empty((len(Z), 0)), noise)
-    return by_cholesky(kernel, data, grid=grid, now=now, previous=start)
+    return condition_by_cholesky(kernel, data, grid=grid, now=now, previous=start)

@@ -1,1 +1,1 @@
-"""Samplers and generators for other packages; each needs an extra."""
+"""Adapters of bandits and problems to other packages, each of which needs an extra."""

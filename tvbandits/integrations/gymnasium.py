@@ -1,8 +1,8 @@
-"""The problems of this package as environments of Gymnasium, for agents of other packages.
+"""Gymnasium environments that play the problems of this package, for agents of other packages.
 
-Once this module is imported, `gymnasium.make("tvbandits/drifting-bump-v0")` makes a problem by its name
-on the command line; `gymnasium.make("tvbandits.integrations.gymnasium:tvbandits/drifting-bump-v0")`
-imports it, too.
+After this module is imported, `gymnasium.make("tvbandits/drifting-bump-v0")` makes the environment of a
+problem by its command-line name. The name "tvbandits.integrations.gymnasium:tvbandits/drifting-bump-v0"
+also imports the module.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gymnasium.error import ResetNeeded
 
 from tvbandits.datasets.environment import Environment, true_regrets
 from tvbandits.datasets.registry import problems
-from tvbandits.domains.candidates import as_finite, candidates_of
+from tvbandits.domains.candidates import as_finite, get_candidates
 from tvbandits.domains.problem import Problem
 from tvbandits.validation import Array, describe, finite_number
 
@@ -24,28 +24,29 @@ LARGEST_SEED = 2**31 - 1
 
 
 class ProblemEnv(gymnasium.Env[dict[str, Any], Any]):
-    """A problem as an environment: an episode is a run of a comparison, and a step is a play.
+    """An environment whose episodes are runs of a problem, with one play in each step.
 
-    A seed has the same realisation and noise as in a comparison, so that the regrets of an agent and
-    those of `compare` are of the same runs.
+    A seed has the same realisation and noise as in a comparison, so that the regrets of an agent can be
+    compared with those of `compare`.
 
     Attributes
     ----------
     action_space : Discrete or Box
-        The row of a candidate or an arm; on a box the point itself.
+        Actions are rows of candidates or arms, or points of a box.
     observation_space : Dict
-        What a bandit sees: "time", that of the next play, (1,); "action" and "reward" of the last play,
-        of which at time 1 there was none; for a problem with limits also "outcomes", their readings.
+        Observations contain "time" of the next play, shape (1,), and "action" and "reward" of the last
+        play (placeholders before the first play). For a problem with limits, they also contain the
+        readings "outcomes" of the last play.
 
     Parameters
     ----------
     problem : Problem
-        On candidates, arms or a box, without a context.
+        A problem on candidates, arms or a box, without a context.
 
     Raises
     ------
     TypeError
-        If the problem is none, or plays on something else.
+        If `problem` is no `Problem`, or has another domain.
 
     Examples
     --------
@@ -62,7 +63,7 @@ class ProblemEnv(gymnasium.Env[dict[str, Any], Any]):
     def __init__(self, problem: Problem) -> None:
         if not isinstance(problem, Problem):
             raise TypeError(f"problem must be a Problem, got {describe(problem)}")
-        domain, candidates = problem.domain, candidates_of(problem.domain)
+        domain, candidates = problem.domain, get_candidates(problem.domain)
         if domain.context_parameters or (candidates is None and domain.intervals is None):
             raise TypeError(
                 f"a problem must have candidates, arms or a box without a context, got {domain!r}"
@@ -88,34 +89,34 @@ class ProblemEnv(gymnasium.Env[dict[str, Any], Any]):
 
     @property
     def problem(self) -> Problem:
-        """The problem as this run has it: that of a seed, after a reset."""
+        """Return the problem of the current run, which is the realisation of a seed after a reset."""
         return self._run.problem
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Begin a run: that of a seed, or of one that is drawn.
+        """Begin a run.
 
         Parameters
         ----------
         seed : int, optional
-            As in a comparison.
+            The seed of the run, as in a comparison. None: a random seed.
         options : dict, optional
-            There are none.
+            Ignored: there are no options.
 
         Returns
         -------
         observation, info : dict
-            `info` has the seed.
+            `info` contains the seed.
         """
         super().reset(seed=seed, options=options)
         self._seed = int(self.np_random.integers(LARGEST_SEED)) if seed is None else seed
         self._run, self._time = self._environment.realise(self._seed).begin(), 1
-        if self._points is not None:  # those of switching arms are drawn anew for each seed
+        if self._points is not None:  # some problems have other candidates for each seed
             self._points = as_finite(self._run.problem.domain, "a run").X
-        nothing = self.action_space.low if self._points is None else np.int64(0)  # type: ignore[attr-defined]
+        placeholder = self.action_space.low if self._points is None else np.int64(0)  # type: ignore[attr-defined]
         outcomes = np.zeros(len(self._environment.limits))
-        return self._observation(nothing, 0.0, outcomes), {"seed": self._seed}
+        return self._observation(placeholder, 0.0, outcomes), {"seed": self._seed}
 
     def step(self, action: Any) -> tuple[dict[str, Any], float, bool, bool, dict[str, Any]]:
         """Play a point.
@@ -128,19 +129,19 @@ class ProblemEnv(gymnasium.Env[dict[str, Any], Any]):
         -------
         observation : dict
         reward : float
-            With noise, as a bandit is told it.
+            The reward with noise.
         terminated, truncated : bool
-            A problem has no end but its horizon, which truncates it.
+            `terminated` is always False; `truncated` is True at the horizon.
         info : dict
-            "value", the true mean reward of the play; "best", the largest one at its time; "regret",
-            their difference; "point", what was played; with limits also how many "violations".
+            "value", the noise-free reward of the play; "best", the largest at its time; "regret", their
+            difference; "point", the point that was played; with limits also the number of "violations".
 
         Raises
         ------
         ResetNeeded
             Before the first reset, and after the horizon.
         ValueError
-            If there is no such action.
+            If the action is not in the action space.
         """
         run, t, problem = self._run, float(self._time), self._run.problem
         if not 1 <= self._time <= problem.horizon:
@@ -151,16 +152,17 @@ class ProblemEnv(gymnasium.Env[dict[str, Any], Any]):
         x = np.array(action if self._points is None else self._points[action], dtype=float)
         X = x[None, :]
         outcomes, violations = run.read_outcomes(X, np.array([t]), self._seed)
-        best = finite_number(f"the best of {problem.name}", problem.best(t))  # before it is played
+        # The best reward is computed before the play, which may change the problem.
+        best = finite_number(f"the best of {problem.name}", problem.best(t))
         value, reward = run.play(X, t, self._seed)
         (regret,) = true_regrets(np.array([best]), np.array([value]), violations)
         info = {"value": value, "best": best, "regret": float(regret), "point": x}
         if run.limits:
             info["violations"] = int(violations[0])
         self._time += 1
-        seen = np.array([each[0] for each in outcomes.values()])
+        readings = np.array([values[0] for values in outcomes.values()])
         truncated = self._time > problem.horizon
-        return self._observation(action, reward, seen), reward, False, truncated, info
+        return self._observation(action, reward, readings), reward, False, truncated, info
 
     def _observation(self, action: Any, reward: float, outcomes: Array) -> dict[str, Any]:
         observation = {
@@ -176,13 +178,13 @@ def _box(low: Any, high: Any) -> spaces.Box:
 
 
 def make_env(name: str, **parameters: Any) -> ProblemEnv:
-    """Return the environment of a problem by its name on the command line.
+    """Return the environment of a problem by the problem's command-line name.
 
     Parameters
     ----------
     name : str
     **parameters
-        Those of the problem, as on the command line: `horizon=100`.
+        Parameters of the problem, as on the command line: `horizon=100`.
 
     Examples
     --------
@@ -194,7 +196,7 @@ def make_env(name: str, **parameters: Any) -> ProblemEnv:
 
 
 NAMES = {f"tvbandits/{name}-v0": name for name, problem in problems().items() if problem.files == 0}
-"""The name of each problem that reads no file, by that of its environment."""
+"""A mapping from the name of each environment to the name of its problem, which reads no file."""
 
 for identifier, problem_name in NAMES.items():
     gymnasium.register(

@@ -1,7 +1,8 @@
-"""A campaign for agents, over the Model Context Protocol: `tvbandits campaign mcp FILE`.
+"""A server that lets agents use a campaign over the Model Context Protocol.
 
-An agent has four tools: `ask`, `tell`, `status` and `forecast`. Each is one call of the campaign, which
-happens wholly or not at all, and is in its journal under the name of who serves it.
+`tvbandits campaign mcp FILE` starts it. An agent has four tools: `ask`, `tell`, `status` and `forecast`.
+Each makes one call of the campaign, which succeeds completely or changes nothing. The journal records
+it under the name of the user who runs the server.
 """
 
 from __future__ import annotations
@@ -34,17 +35,19 @@ Time = Annotated[
 ]
 Place = Annotated[str | list[float], Field(description="The name of a site, or coordinates.")]
 Context = Annotated[
-    dict[str, float | str] | None, Field(description="What is measured and not chosen, by name.")
+    dict[str, float | str] | None,
+    Field(description="Values by name that are measured, not chosen, such as the weather."),
 ]
 Outcomes = Annotated[
-    dict[str, float] | None, Field(description="Readings of outcomes under limits, by name.")
+    dict[str, float] | None, Field(description="Readings of outcomes that have limits, by name.")
 ]
 Key = Annotated[
-    str | None, Field(description="A name for this call: repeated under it, the call counts once.")
+    str | None,
+    Field(description="A name for this call: if it is repeated with the same key, it counts once."),
 ]
 
-# What a remedy is called where an agent calls a tool; corrections are for people.
-WORDS = {
+# The names of remedies in messages to an agent; corrections are commands, since people make them.
+REMEDIES = {
     "key": "a key",
     "sure": "sure = true",
     "expert": "its expert (tvbandits campaign mcp --expert)",
@@ -54,7 +57,7 @@ WORDS = {
 
 INSTRUCTIONS = (
     "A bandit that chooses where to measure next while the best place drifts. Call ask for the next "
-    "place, measure there, and tell the reading. A place stays pending until its reading is told."
+    "place, measure there, and report the reading by tell. Until then the place is pending."
 )
 
 
@@ -64,7 +67,7 @@ def campaign_server(campaign: Campaign) -> MCPServer:
     Parameters
     ----------
     campaign : Campaign
-        Opened with its expert, if it has one. It must stay open while the server runs.
+        An open campaign, with its expert if it has one. It must stay open while the server runs.
 
     Examples
     --------
@@ -82,24 +85,26 @@ def campaign_server(campaign: Campaign) -> MCPServer:
     """
     tools = CampaignTools(campaign)
     server = MCPServer("tvbandits", instructions=INSTRUCTIONS, version=__version__)
-    for tool, reads in (
+    for tool, is_read_only in (
         (tools.ask, False),
         (tools.tell, False),
         (tools.status, True),
         (tools.forecast, True),
     ):
-        hints = ToolAnnotations(read_only_hint=reads, destructive_hint=False, open_world_hint=False)
-        server.add_tool(_explained(tool), annotations=hints)
+        hints = ToolAnnotations(
+            read_only_hint=is_read_only, destructive_hint=False, open_world_hint=False
+        )
+        server.add_tool(_explain_errors(tool), annotations=hints)
     return server
 
 
 def serve(campaign: Campaign) -> None:
-    """Serve a campaign to the client that started this process, over standard input and output."""
+    """Serve a campaign over standard input and output to the client that started this process."""
     campaign_server(campaign).run("stdio")
 
 
 class CampaignTools:
-    """The tools of a campaign; a docstring is what an agent reads of a tool."""
+    """The tools of a campaign, whose docstrings an agent reads."""
 
     def __init__(self, campaign: Campaign) -> None:
         self._campaign = campaign
@@ -114,18 +119,18 @@ class CampaignTools:
         context: Context = None,
         key: Key = None,
     ) -> dict[str, Any]:
-        """Choose where to measure next; the places are pending until their readings are told."""
-        with warnings.catch_warnings(record=True) as caught:
+        """Choose where to measure next; the places are pending until you report their readings."""
+        with warnings.catch_warnings(record=True) as records:
             warnings.simplefilter("always")
-            choice = self._campaign.choose(_time(time), n, available, context, key=key)
+            choice = self._campaign.choose(_parse_time(time), n, available, context, key=key)
         names = self._campaign.names
         places = [{"site": names.name(x), "point": x.tolist()} for x in choice.points]
-        texts = [str(each.message) for each in caught]
+        texts = [str(record.message) for record in records]
         texts += [
             f"{site} was left out, {text}: name it in available to ask for it"
             for site, text in choice.left_out.items()
         ]
-        texts += self._doubts([each["site"] for each in places])
+        texts += self._doubts([place["site"] for place in places])
         return {"places": places, **({"warnings": texts} if texts else {})}
 
     def tell(
@@ -134,7 +139,7 @@ class CampaignTools:
         reward: Annotated[float | None, Field(description="The reading; null if it failed.")],
         time: Time = None,
         noise_variance: Annotated[
-            float | None, Field(description="The noise variance of the reading, if it is known.")
+            float | None, Field(description="The noise variance of the reading, if known.")
         ] = None,
         outcomes: Outcomes = None,
         context: Context = None,
@@ -152,19 +157,19 @@ class CampaignTools:
         ] = None,
         key: Key = None,
         sure: Annotated[
-            bool, Field(description="Record the reading although it is unusual: it was checked.")
+            bool, Field(description="Record a reading although it is unusual, after checking it.")
         ] = False,
     ) -> dict[str, Any]:
-        """Record a reading. Without a time it is for the time of the ask that returned the place."""
+        """Record a reading; its time is by default that of the ask that returned the place."""
         campaign = self._campaign
         places: list[str] | list[list[float]] = [site] if isinstance(site, str) else [[*site]]
-        further = None if outcomes is None else {name: [y] for name, y in outcomes.items()}
+        outcome_rows = None if outcomes is None else {name: [y] for name, y in outcomes.items()}
         campaign.tell(
             places,
             _reading(np.nan if reward is None else reward, trials, exposure),
-            _time(time),
+            _parse_time(time),
             noise_variance,
-            further,
+            outcome_rows,
             context,
             sure=sure,
             key=key,
@@ -172,40 +177,44 @@ class CampaignTools:
         return {"readings": campaign.status.readings, "failed": campaign.status.failed}
 
     def status(self) -> dict[str, Any]:
-        """Return how many readings there are, which places are pending, and the time of the latest."""
+        """Return the number of readings, the time of the latest one, and the pending places."""
         campaign, status = self._campaign, self._campaign.status
-        last = None if status.time is None else self._time_to_say(status.time)
-        about = campaign.about
-        texts: dict[str, Any] = {key: about[key] for key in ("title", "unit") if key in about}
+        latest = None if status.time is None else self._format_time(status.time)
+        description = campaign.about
+        texts: dict[str, Any] = {
+            key: description[key] for key in ("title", "unit") if key in description
+        }
         pending = [
-            {"site": each.place, "time": self._time_to_say(each.t), "who": each.who}
-            for each in campaign.pending_points
+            {"site": point.place, "time": self._format_time(point.t), "who": point.who}
+            for point in campaign.pending_points
         ]
-        return {**texts, **status.summary, "last": last, "pending_places": pending}
+        return {**texts, **status.summary, "last": latest, "pending_places": pending}
 
     def forecast(
         self,
         sites: Annotated[list[Place] | None, Field(description="All sites by default.")] = None,
         time: Time = None,
         context: Context = None,
-        most: Annotated[int, Field(ge=1, le=1000, description="How many, the best first.")] = 20,
+        most: Annotated[
+            int, Field(ge=1, le=1000, description="The largest number of sites, the best first.")
+        ] = 20,
     ) -> dict[str, Any]:
-        """Predict the mean reward at sites, with the interval that has it with 95%, the best first."""
-        rows = forecast(self._campaign, sites, _time(time), context=context)
+        """Predict the mean reward at sites, with its 95% interval, the best sites first."""
+        rows = forecast(self._campaign, sites, _parse_time(time), context=context)
         texts = self._doubts([row.site for row in rows[:most]])
         predictions = {"forecast": [row._asdict() for row in rows[:most]]}
         return {**predictions, **({"warnings": texts} if texts else {})}
 
     def _doubts(self, sites: list[str]) -> list[str]:
-        """Return what a person should look at before believing in some sites."""
+        """Return reasons to doubt the readings of some sites, which a person should check."""
         return [f"{site}: {text}" for site, text in doubts_about(self._campaign, sites).items()]
 
-    def _time_to_say(self, t: float) -> float | str:
-        """Return a time in the form in which a tool takes it."""
+    def _format_time(self, t: float) -> float | str:
+        """Return a time in the form that the tools accept: a date if the campaign has a clock."""
         return t if self._campaign.clock is None else self._campaign.format_time(t)
 
 
-def _time(time: float | str | None) -> float | str | None:
+def _parse_time(time: float | str | None) -> float | str | None:
     return parse_time(time) if isinstance(time, str) else time
 
 
@@ -220,7 +229,7 @@ def _reading(reward: float, trials: float | None, exposure: float | None) -> lis
     return [reward] if exposure is None else count([reward], [exposure])
 
 
-def _explained(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+def _explain_errors(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
     """Return a tool whose errors the agent reads; others it would see as an unknown crash."""
 
     @wraps(tool)
@@ -228,7 +237,7 @@ def _explained(tool: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, A
         try:
             return tool(*arguments, **options)
         except CampaignError as error:
-            raise ToolError(error.message(WORDS)) from error
+            raise ToolError(error.message(REMEDIES)) from error
         except (ValueError, ExpertError) as error:
             raise ToolError(str(error)) from error
 

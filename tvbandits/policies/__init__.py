@@ -50,5 +50,5 @@ __all__ = [
 
 
 def __dir__() -> list[str]:
-    """What is public."""
+    """Return the public names."""
     return sorted(__all__)

@@ -1,4 +1,4 @@
-"""A policy that learns how its reward changes from what it plays alone: this package's own."""
+"""A policy without an expert that learns from its plays how the reward changes; no paper has it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
-from tvbandits.bandit.policy import History, Width, make_bandit, model_of
+from tvbandits.bandit.policy import History, Width, choose_model, make_bandit
 from tvbandits.domains.domain import Domain
 from tvbandits.validation import Seed
 
@@ -62,7 +62,7 @@ def adaptive_gp_ucb(
     >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
-    model = model_of(domain, kernel, beta, options, asks=False, has_history=history is not None)
+    model = choose_model(domain, kernel, beta, options, asks=False, has_history=history is not None)
     return make_bandit(
         domain,
         noise_variance=noise_variance,

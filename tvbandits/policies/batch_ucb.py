@@ -1,10 +1,9 @@
 """GP-BUCB: GP-UCB in batches, on the exact posterior.
 
-A step of [BB] Algorithm 2, which restates it, and where it is: the bound, and the point where it is
-largest, are `acquisition.rules.UpperConfidenceBound`; deviations shrink from point to point of a batch
-in `acquisition.batches.PlainFantasy`, and `ProductRatio` says with which point the batch ends; the
-posterior, once the rewards are told, is `gp.exact.Exact.condition`. The width is multiplied by C
-(alpha = C beta).
+[BB] Algorithm 2 restates it. `acquisition.rules.UpperConfidenceBound` computes the bound and the point
+where it is largest, `acquisition.batches.PlainFantasy` the deviations, which shrink with each point of a
+batch, `ProductRatio` ends the batch, and `gp.exact.Exact.condition` computes the posterior from the
+rewards. The width is multiplied by C (alpha = C beta).
 
 References
 ----------

@@ -1,4 +1,4 @@
-"""Thompson sampling for arms that succeed or fail, with counts that fade.
+"""Discounted Thompson sampling for arms that succeed or fail.
 
 References
 ----------
@@ -18,7 +18,7 @@ from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import Domain
 from tvbandits.policies.setting import Policy
-from tvbandits.validation import Array, Seed, finite_number, flag, refuse
+from tvbandits.validation import Array, Seed, as_bool, finite_number, refuse
 
 
 @dataclass(eq=False)
@@ -28,9 +28,9 @@ class BetaBernoulli:
     Attributes
     ----------
     counts : array of shape (A, 2)
-        Faded successes and failures of each arm.
+        Discounted successes and failures of each arm.
     time : float
-        The latest told.
+        The latest time of a reward.
     """
 
     domain: Candidates
@@ -44,19 +44,21 @@ class BetaBernoulli:
         y = rewards.y
         refuse((y < 0) | (y > 1), y, "discounted Thompson sampling takes rewards from 0 to 1")
 
-    def choose(self, now: float, allowed: ChoiceSet, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
-        """The best arm of a draw, ties at random."""
-        drawn = rng.beta(1.0 + self.counts[:, 0], 1.0 + self.counts[:, 1])
-        return allowed.best_of(drawn, rng)
+    def choose(
+        self, now: float, allowed: ChoiceSet, pending: Plays, rng: np.random.Generator
+    ) -> Array:
+        """Return the arm (d,) that is best in a draw, with ties broken at random."""
+        theta = rng.beta(1.0 + self.counts[:, 0], 1.0 + self.counts[:, 1])
+        return allowed.find_best_candidate(theta, rng)
 
-    def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:  # noqa: ARG002
-        """Take in rewards of one trial each."""
+    def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:
+        """Update the counts with rewards of one trial each."""
         self.learn_shares(rewards, np.ones(len(rewards)))
 
     def learn_shares(self, rewards: Dataset, trials: Array) -> None:
-        """Take in shares (n,) of so many trials (n,).
+        """Update the counts with rewards that are shares (n,) of so many trials (n,) each.
 
-        Counts fade with time; a late reward is as faint as one that was told in time.
+        A late reward has the weight that it would have if it had come in time.
         """
         latest = max(self.time, float(rewards.t.max()))
         if self.time > -np.inf:
@@ -73,13 +75,13 @@ def discounted_thompson(
 ) -> adapter.PolicyAdapter:
     """Discounted Thompson sampling for Bernoulli arms ([RK]).
 
-    With successes S_a and failures F_a of each arm, which fade by the discount gamma in a step, it plays
+    With the successes S_a and failures F_a of each arm, discounted by gamma in each step, it plays
 
         argmax_a theta_a,   theta_a ~ Beta(1 + S_a, 1 + F_a),   S_a <- gamma S_a + success of a.
 
-    A step is a unit of time, so that late rewards and uneven gaps are no obstacle. Rewards lie in
-    [0, 1]; each counts as one trial, but those of `rate(successes, trials)` as so many. Of more plays
-    than points, `ask(t, n=500)`, each goes to the best of a draw of its own.
+    A step is a unit of time, so that rewards may come late and at uneven times. Rewards lie in [0, 1].
+    Each counts as one trial; those of `rate(successes, trials)` count as their trials. Where more plays
+    than points are asked for, as by `ask(t, n=500)`, each play goes to the best arm of its own draw.
 
     Parameters
     ----------
@@ -103,12 +105,13 @@ def discounted_thompson(
     >>> print(bandit.ask(101))
     [[2.]]
     """
-    arms = adapter.finite(domain, "discounted_thompson")
+    arms = adapter.get_finite_action_domain(domain, "discounted_thompson")
     gamma = finite_number("discount", discount, above=0.0, high=1.0)
-    worst = -1.0 if flag("minimize", minimize) else 0.0
+    worst = -1.0 if as_bool("minimize", minimize) else 0.0
     rule = BetaBernoulli(arms, gamma, worst, np.zeros((len(arms), 2)))
     return adapter.adapt(domain, rule, minimize=minimize, seed=seed)
 
 
-# For comparisons on rewards in [0, 1], by its path: others of `POLICIES` play any rewards.
+# A comparison names it by its path. It is not in `POLICIES`, which play any rewards, and not only
+# those in [0, 1].
 PLAYED = Policy(discounted_thompson)

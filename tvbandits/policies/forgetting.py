@@ -1,21 +1,21 @@
-"""GP-UCB, and its descendants that forget: resets, a window, weights, a kernel over time, noise, events.
+"""GP-UCB, and the policies that forget: by resets, a window, weights, a kernel over time, noise, events.
 
-Each is GP-UCB with one part exchanged, and that part holds all of the paper's algorithm but the bound:
+Each is GP-UCB with one part exchanged. That part is the paper's algorithm, except for the bound:
 
 ===========  ================================================  ====================================
 policy       the part                                          is in
 ===========  ================================================  ====================================
-`gp_ucb`     none: the posterior, and the bound                `gp.exact`, `acquisition.rules`
-`r_gp_ucb`   `aging`: nothing before the last reset counts     `forgetting.aging.ResetEvery`
-`sw_gp_ucb`  `aging`: the last rewards count                   `forgetting.aging.Window`
-`w_gp_ucb`   `aging`: weights as noise that grows              `forgetting.aging.Exponential`
-`ui_gp_ucb`  `aging`: noise that is injected                   `forgetting.aging.Wiener`, or `Linear`
-`tv_gp_ucb`  `kernel`: times a correlation over time           `gp.kernels.space_time.Drift`
-`et_gp_ucb`  `reset`: forget all at an event                   `forgetting.event_trigger`
+`gp_ucb`     none: exact posterior, upper bound               `gp.exact`, `acquisition.rules`
+`r_gp_ucb`   `aging`: drop what is before the last reset       `forgetting.aging.ResetEvery`
+`sw_gp_ucb`  `aging`: drop all but the last rewards            `forgetting.aging.Window`
+`w_gp_ucb`   `aging`: weights, as noise that grows with age    `forgetting.aging.Exponential`
+`ui_gp_ucb`  `aging`: inject noise that grows with age         `forgetting.aging.Wiener`, or `Linear`
+`tv_gp_ucb`  `kernel`: multiply by a correlation over time     `gp.kernels.space_time.Drift`
+`et_gp_ucb`  `reset`: forget everything at an event            `forgetting.event_trigger`
 ===========  ================================================  ====================================
 
-A rate that is not given is learned: of an aging map by its predictions (`gp.learned_rate`), of a
-kernel by log evidence (`gp.evidence`). What authors recommend for one is in `policies.theory`.
+Where you give no rate, it is learned: that of an aging map from its predictions (`gp.learned_rate`),
+that of a kernel by log evidence (`gp.evidence`). `policies.theory` has the rates that authors recommend.
 
 References
 ----------
@@ -41,11 +41,11 @@ from tvbandits.bandit.policy import (
     DEFAULT_WIDTH,
     Rate,
     Width,
-    forgetting_kernel,
-    learning_rule,
+    kernel_or_default,
     make_bandit,
-    posterior_of,
-    prior_kernel,
+    make_forgetting_kernel,
+    parse_rate,
+    resolve_posterior,
 )
 from tvbandits.domains.domain import Domain
 from tvbandits.forgetting import aging
@@ -56,10 +56,10 @@ from tvbandits.validation import (
     LARGEST_WHOLE,
     SMALLEST_VARIANCE,
     Seed,
-    choice,
+    check_choice,
+    check_optional,
     describe,
     noise_variance_number,
-    optional,
     positive_number,
     whole_number,
 )
@@ -75,7 +75,7 @@ def gp_ucb(
     options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
-    """GP-UCB (Srinivas 2010): never forgets.
+    """GP-UCB (Srinivas 2010): never forget.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def r_gp_ucb(
     options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
-    """R-GP-UCB (Bogunovic 2016; Zhou & Shroff 2021): forgets everything at regular intervals.
+    """R-GP-UCB (Bogunovic 2016; Zhou & Shroff 2021): forget everything at regular intervals.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def r_gp_ucb(
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
     reset_every : int
-        H: start afresh after so many rewards.
+        H, the number of rewards after which it starts from the prior again.
     beta : Confidence, float, "theory" or another name in `WIDTHS`
         The width of mean + beta deviations; a number is a constant width.
     minimize : bool
@@ -157,7 +157,7 @@ def r_gp_ucb(
     >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
-    # What Bogunovic 2016 adds to GP-UCB: after every block of H rewards it starts from the prior.
+    # Bogunovic 2016: GP-UCB that starts from the prior after every block of H rewards.
     period = aging.ResetEvery(whole_number("reset_every", reset_every))
     return make_bandit(
         domain,
@@ -194,7 +194,7 @@ def sw_gp_ucb(
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
     window : int
-        W: the last so many rewards count, and no others.
+        W, the number of rewards that it keeps, which are the latest.
     beta : Confidence, float, "theory" or another name in `WIDTHS`
         The width of mean + beta deviations; a number is a constant width.
     minimize : bool
@@ -216,7 +216,7 @@ def sw_gp_ucb(
     >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
-    # What Zhou & Shroff 2021 change in GP-UCB: its posterior is that of the last W rewards.
+    # Zhou & Shroff 2021: GP-UCB whose posterior is that of the last W rewards.
     latest = aging.Window(last=whole_number("window", window))
     return make_bandit(
         domain,
@@ -253,7 +253,7 @@ def w_gp_ucb(
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
     discount : float, Every or "learn", optional
-        In (0, 1). By default the bandit learns it while it plays, or when a rule says.
+        In (0, 1). By default the bandit learns it while it plays; `Every` says how often.
     beta : Confidence, float, "theory" or another name in `WIDTHS`
         The width of mean + beta deviations; a number is a constant width.
     minimize : bool
@@ -275,9 +275,9 @@ def w_gp_ucb(
     >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
-    # Deng 2022: regression with weights discount^age is one with this noise ([S] section 1.1).
-    number, rule = learning_rule("discount", discount)
-    # Before it is learned next to nothing ages: a discount for a unit of time may forget all at once.
+    # Deng 2022: regression with weights discount^age is regression with this noise ([S] section 1.1).
+    # Until the discount is learned it is next to 1, since another one depends on the unit of time.
+    number, rule = parse_rate("discount", discount)
     weights = aging.Exponential(1.0 - 2.0**-53 if number is None else number)
     return make_bandit(
         domain,
@@ -292,7 +292,7 @@ def w_gp_ucb(
     )
 
 
-# A fit that is made once, in steps of the median time between rewards.
+# One fit, whose unit of time is the median time between rewards.
 ONCE = Every(LARGEST_WHOLE, iterations=50, spread=math.inf, in_steps=True)
 
 
@@ -320,10 +320,11 @@ def tv_gp_ucb(
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
     forgetting_rate : float, Every or "learn", optional
-        epsilon. By default it is fitted once by log evidence, and fixed; or whenever a rule says.
+        epsilon. By default it is fitted once by log evidence; `Every` says how often else.
     initial_points : int, optional
-        After so many rewards it is fitted, by default 50, with the unit of reward; until then it is 0.1
-        in a step: the median time between rewards. Only where the rate is fitted once.
+        Number of rewards after which the rate is fitted, together with the scale of the reward: 50 by
+        default. Until then the rate is 0.1 a step, where a step is the median time between rewards. It
+        needs a rate that is fitted once.
     beta : Confidence, float, "theory" or another name in `WIDTHS`
         The width of mean + beta deviations; a number is a constant width.
     minimize : bool
@@ -345,11 +346,12 @@ def tv_gp_ucb(
     >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
-    kernel, posterior = prior_kernel(domain, kernel), posterior_of(options)
+    kernel, posterior = kernel_or_default(domain, kernel), resolve_posterior(options)
     if posterior is not None and posterior.self_learning:
-        needs = f"tv_gp_ucb has one model, adaptive_gp_ucb an ensemble; got {describe(posterior)}"
-        raise ValueError(needs)
-    number, rule = learning_rule("forgetting_rate", forgetting_rate, ONCE)
+        raise ValueError(
+            f"tv_gp_ucb has one model, and {describe(posterior)} is an ensemble: use adaptive_gp_ucb"
+        )
+    number, rule = parse_rate("forgetting_rate", forgetting_rate, ONCE)
     if rule is ONCE:
         rewards = 50 if initial_points is None else initial_points
         whole_number("initial_points", rewards, at_least=2)
@@ -359,7 +361,7 @@ def tv_gp_ucb(
             f"initial_points is for a rate that is fitted once, got {forgetting_rate=}"
         )
     # The model of Bogunovic 2016; its bound is GP-UCB's under this kernel.
-    drifting = forgetting_kernel(kernel, number)
+    drifting = make_forgetting_kernel(kernel, number)
     return make_bandit(
         domain,
         drifting,
@@ -396,7 +398,7 @@ def ui_gp_ucb(
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
     forgetting_rate : float, Every or "learn", optional
-        Of the growth. By default the bandit learns it while it plays, or when a rule says.
+        Rate of the growth. By default the bandit learns it while it plays; `Every` says how often.
     growth : "wiener" or "linear"
         s^2 + rate age, or s^2 (1 + (rate age)^2), the injection of SparQ-GP-UCB without queries.
     beta : Confidence, float, "theory" or another name in `WIDTHS`
@@ -420,19 +422,19 @@ def ui_gp_ucb(
     >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
-    choice("growth", growth, ("wiener", "linear"))
-    optional(noise_variance_number, "noise_variance", noise_variance)
-    rate, rule = learning_rule("forgetting_rate", forgetting_rate)
-    number = optional(positive_number, "forgetting_rate", rate)
-    # Before a rate is learned next to nothing ages, whatever the unit of time.
+    check_choice("growth", growth, ("wiener", "linear"))
+    check_optional(noise_variance_number, "noise_variance", noise_variance)
+    rate, rule = parse_rate("forgetting_rate", forgetting_rate)
+    number = check_optional(positive_number, "forgetting_rate", rate)
+    # Until a rate is learned it is next to 0, whatever the unit of time.
     start = SMALLEST_VARIANCE if number is None else number
-    injected: Aging = aging.Linear(start) if growth == "linear" else aging.Wiener(start)
+    growing: Aging = aging.Linear(start) if growth == "linear" else aging.Wiener(start)
     return make_bandit(
         domain,
         kernel,
         noise_variance,
         learn=rule,
-        aging=injected,
+        aging=growing,
         beta=beta,
         minimize=minimize,
         options=options,

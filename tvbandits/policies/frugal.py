@@ -1,4 +1,4 @@
-"""A policy that learns how its reward changes, and asks an expert little: this package's own."""
+"""A policy that learns how the reward changes and asks an expert few questions; no paper has it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ from typing import Any
 
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
-from tvbandits.bandit.policy import DEFAULT_WIDTH, History, Width, make_bandit, model_of
+from tvbandits.bandit.policy import DEFAULT_WIDTH, History, Width, choose_model, make_bandit
 from tvbandits.domains.domain import Domain
 from tvbandits.experts.protocol import Expert
-from tvbandits.queries.plans import MOST_QUESTIONS, PLANS, Asking, OnAverage, PlanName, QueryPlan
-from tvbandits.validation import Seed, check_part, choice, finite_number
+from tvbandits.queries.plans import (
+    MOST_QUESTIONS,
+    PLANS,
+    OnAverage,
+    PlanName,
+    QueryConfig,
+    QueryPlan,
+)
+from tvbandits.validation import Seed, check_choice, check_part, finite_number
 
 
 def frugal_gp_ucb(
@@ -27,35 +34,36 @@ def frugal_gp_ucb(
     history: History | None = None,
     seed: Seed = 0,
 ) -> Bandit:
-    """Learn the drift, keep every answer, and ask about what could change the next decision.
+    """Learn the drift, keep all answers, and ask about points that could change the next decision.
 
     On candidates the model is an ensemble of space-time models, weighted by how well they predict
-    (`docs/which-policy.md` says which models a domain gets). A question goes where an answer helps the
-    next decision most, and every fourth where least is known. After an answer it plays the best mean.
+    (`docs/which-policy.md` says which models a domain gets). It asks about the point whose answer helps
+    the next decision most, and with every fourth question about the point of the largest deviation.
+    After an answer it plays the best mean.
 
     Elsewhere, and where you give a kernel, or `refit` or `mean` in the options, the kernel is a sum of
     a shared level, a static field and two drifting fields, whose amplitudes and scales it learns by log
     evidence. It asks about plausible maximizers anywhere in the domain. As the questions explore, a
-    decision after an answer takes a width of at most 1. Either way answers are observations like any
-    other, and age as it has learned.
+    decision after an answer takes a width of at most 1. In both cases an answer is an observation like
+    a reward, and ages at the rate that the model has learned.
 
     Parameters
     ----------
     domain : Domain
         The points that may be played.
     kernel : scikit-learn kernel, optional
-        Over points, to start from; or a sum of space-time terms. None suits any problem: a smooth and a
-        rough one compete.
+        Over points, from which the fit starts; or a sum of space-time terms. None suits any problem: a
+        smooth and a rough kernel compete.
     noise_variance : float, optional
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
     expert : Expert or None
-        Who is asked; None: you carry the questions (`Bandit.questions`, `Bandit.answer`).
+        The expert; None: you ask it yourself (`Bandit.questions`, `Bandit.answer`).
     queries_per_step : float
-        Answers a step, on average; what a step saves is spent later.
+        Questions a step, on average; those that a step does not ask may be asked later.
     plan : str or QueryPlan, optional
-        How the questions are chosen, a name in `PLANS`: "next" with an ensemble, else "plausible". Or a
-        plan of your own, with a budget of its own.
+        The rule for the points to ask about, by its name in `PLANS`: by default "next" with an ensemble
+        and else "plausible". A plan of your own has its own budget.
     beta : Confidence, float, "theory" or another name in `WIDTHS`
         The width of mean + beta deviations; a number is a constant width.
     minimize : bool
@@ -85,21 +93,23 @@ def frugal_gp_ucb(
     [6.] 20
     """
     finite_number("queries_per_step", queries_per_step, low=0.0, high=MOST_QUESTIONS)
-    model = model_of(domain, kernel, beta, options, asks=True)
+    model = choose_model(domain, kernel, beta, options, asks=True)
     is_ensemble = model.posterior.self_learning
     if plan is None:
         plan = "next" if is_ensemble else "plausible"
     if isinstance(plan, str):
-        plan = PLANS[choice("plan", plan, PLANS)](OnAverage(queries_per_step))
+        plan = PLANS[check_choice("plan", plan, PLANS)](OnAverage(queries_per_step))
     check_part("plan", plan, "a name, or a query plan such as KDPP()", "choose")
-    # After an answer: with an ensemble the best mean is played, since its questions explore. A fitted
-    # kernel plays within one deviation; that is plausible under any larger width.
-    informed = 0.0 if is_ensemble else 1.0
-    asking = Asking(plan, expert, about="domain", reuse_answers=True, informed_width=informed)
+    # The questions explore. After an answer an ensemble therefore plays the best mean, and a fitted
+    # kernel a point within one deviation of it, which is plausible under any larger width.
+    informed_width = 0.0 if is_ensemble else 1.0
+    query_config = QueryConfig(
+        plan, expert, pool="domain", reuse_answers=True, informed_width=informed_width
+    )
     return make_bandit(
         domain,
         noise_variance=noise_variance,
-        asking=asking,
+        query_config=query_config,
         minimize=minimize,
         options=options,
         refits=True,

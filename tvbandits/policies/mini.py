@@ -1,4 +1,4 @@
-"""mini-GP-UCB: GP-UCB that plays a point again and again before it looks for another one.
+"""mini-GP-UCB: GP-UCB that plays a point several times before it chooses another one.
 
 References
 ----------
@@ -24,14 +24,14 @@ from tvbandits.validation import Array, Seed, finite_number
 
 @dataclass(frozen=True)
 class RepeatedUpperBound(UpperConfidenceBound):
-    """Plays the point x of the largest upper bound B times, before it looks for another one ([Mini]).
+    """A rule that plays the point x of the largest upper bound B times in a row ([Mini]).
 
         B = max(1, floor((C^2 - 1) v / var(x))),
 
-    with v the noise variance. B plays divide var(x) by 1 + B var(x) / v, which is at most C^2 (but for
-    B = 1): no deviation anywhere has shrunk by more than C when the next point is chosen, so that the
-    bounds of the batch's start were good until its end. Before the first reward, when no variance has
-    a unit, B = 1.
+    with v the noise variance. B plays divide var(x) by 1 + B var(x) / v, which is at most C^2 unless
+    B = 1. No deviation anywhere has then shrunk by more than C when the next point is chosen, so that
+    the bounds at the batch's start were valid until its end. Before the first reward, when the scale of
+    the reward is unknown, B = 1.
     """
 
     ratio_bound: float = 2.0
@@ -40,7 +40,7 @@ class RepeatedUpperBound(UpperConfidenceBound):
         finite_number("ratio_bound", self.ratio_bound, low=1.0, high=MOST_RATIO)
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
-        """One point B times, shape (B, d); of `n` points, each the next best one."""
+        """Return one point B times, shape (B, d); or `n` different points, the best ones."""
         X = super().choose(replace(decision, batching=Batching()), rng)
         if decision.n is not None or decision.view.posterior.summary.size == 0:
             return X
@@ -60,9 +60,9 @@ def mini_gp_ucb(
     options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
-    """mini-GP-UCB (Calandriello 2022): one point many times, until its deviation is small enough.
+    """mini-GP-UCB (Calandriello 2022): play a point until its deviation is small enough.
 
-    An ask returns the point as often as it is to be played.
+    `ask` returns the point as often as it is to be played.
 
     Parameters
     ----------
@@ -74,7 +74,8 @@ def mini_gp_ucb(
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
     ratio_bound : float
-        C, by which no deviation may have shrunk when the next point is chosen; 1 is GP-UCB.
+        C, the largest factor by which a deviation may have shrunk when the next point is chosen; 1 is
+        GP-UCB.
     beta : Confidence, float, "theory" or another name in `WIDTHS`
         The width of mean + beta deviations; a number is a constant width.
     minimize : bool

@@ -1,6 +1,6 @@
-"""The small language of the command line: "name:key=value,key=value".
+"""Texts of the command line that name an object and its parameters: "name:key=value,key=value".
 
-A name is one that is known, in any case, or "package.module:attribute", which is imported.
+The name is one of a list, in any case, or "package.module:attribute", which is imported.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from tvbandits.validation import clean, error_line
+from tvbandits.validation import clean, describe_error
 
 WORDS = {"true": True, "false": False}
 
@@ -36,25 +36,25 @@ def parse_spec(text: str) -> tuple[str, dict[str, Any]]:
 
 
 def parse_call(parameters: Parameters, text: str) -> dict[str, Any]:
-    """The parameters in `text`, in the types that they declare.
+    """Return the parameters in `text`, converted to the types that they declare.
 
     Parameters
     ----------
     parameters : mapping of name to inspect.Parameter
-        What may be set, such as `parameters_of(function)`.
+        The parameters that may be set, such as `parameters_of(function)`.
     text : str
         "name:key=value,key=value".
 
     Raises
     ------
     ValueError
-        If a parameter is unknown (the message lists the known ones), or a value of another type.
+        If a parameter is unknown (the message lists the valid ones), or a value has another type.
     """
     _, values = _split(text)
     for key in values:
         if key not in parameters:
             raise ValueError(
-                f'"{text}": unknown parameter "{key}"; {meant(key, parameters)}'
+                f'"{text}": unknown parameter "{key}"; {suggest(key, parameters)}'
                 f"its parameters: {', '.join(parameters) or 'none'}"
             )
     return {
@@ -62,15 +62,15 @@ def parse_call(parameters: Parameters, text: str) -> dict[str, Any]:
     }
 
 
-def parameters_of(make: Callable[..., Any], given: int = 0) -> Parameters:
-    """The parameters of a function but for the first `given`, which are not for the user."""
-    return dict(list(inspect.signature(make, eval_str=True).parameters.items())[given:])
+def parameters_of(make: Callable[..., Any], skip: int = 0) -> Parameters:
+    """Return the parameters of a function by name, without the first `skip` of them."""
+    return dict(list(inspect.signature(make, eval_str=True).parameters.items())[skip:])
 
 
 def parameter_text(parameters: Parameters) -> str:
-    """Parameters as they can be written, with their defaults: "window, keep=true".
+    """Return parameters as a user writes them, with their defaults: "window, keep=true".
 
-    A default of None, which stands for a value that is found out, is left out, and so is an empty text.
+    Defaults that are None or an empty text are not shown.
     """
     return ", ".join(
         name if each.default in (None, "", each.empty) else f"{name}={_as_word(each.default)}"
@@ -78,39 +78,39 @@ def parameter_text(parameters: Parameters) -> str:
     )
 
 
-def find_spec(kind: str, text: str, known: Iterable[str]) -> str | None:
-    """The spec with its name as it is known; None for a "package.module:attribute".
+def find_spec(kind: str, text: str, names: Iterable[str]) -> str | None:
+    """Return the text with its name spelled as in `names`; None for a "package.module:attribute".
 
     Raises
     ------
     ValueError
-        If the name is neither; the message lists the known ones and says which is most alike.
+        If the name is neither; the message lists the names and says which one is most similar.
     """
     name = text.partition(":")[0].strip()
-    alike = {each.casefold().replace("_", "-"): each for each in known}
-    found = alike.get(name.casefold().replace("_", "-"))
-    if found is not None:
-        return found + text.strip()[len(name) :]
+    by_key = {each.casefold().replace("_", "-"): each for each in names}
+    match = by_key.get(name.casefold().replace("_", "-"))
+    if match is not None:
+        return match + text.strip()[len(name) :]
     if path_of(text):
         return None
     raise ValueError(
-        f'unknown {kind} "{clean(name, 80)}"; {meant(name, alike.values())}'
-        f"there are: {', '.join(alike.values())}"
+        f'unknown {kind} "{clean(name, 80)}"; {suggest(name, by_key.values())}'
+        f"there are: {', '.join(by_key.values())}"
     )
 
 
-# --- what is imported --------------------------------------------------------------------------------
+# --- imports -----------------------------------------------------------------------------------------
 
 
 def path_of(text: str) -> str:
-    """The "package.module:attribute" that a spec begins with, or an empty text."""
+    """Return the "package.module:attribute" at the start of a text, or an empty text."""
     match = PATH.match(text.strip())
     rest = text.strip()[match.end() :] if match else ""
     return match[0] if match and (not rest or rest.startswith(":")) else ""
 
 
 def load(path: str) -> Any:
-    """What "package.module:attribute" names.
+    """Return the object that "package.module:attribute" names.
 
     Raises
     ------
@@ -122,29 +122,29 @@ def load(path: str) -> Any:
         raise ValueError(f'"{path}": a module is named without .py: {module[:-3]}:{attribute}')
     try:
         value: Any = importlib.import_module(module)
-    except Exception as error:  # whatever a module does when it is imported
-        raise ValueError(f'"{path}": cannot import {module}: {error_line(error)}') from error
+    except Exception as error:  # a module may raise anything when it is imported
+        raise ValueError(f'"{path}": cannot import {module}: {describe_error(error)}') from error
     for name in attribute.split("."):
         if not hasattr(value, name):
-            hint = meant(name, [each for each in vars(value) if not each.startswith("_")])
+            hint = suggest(name, [each for each in vars(value) if not each.startswith("_")])
             raise ValueError(f'"{path}": {module} has no "{name}"; {hint}'.rstrip("; "))
         value = getattr(value, name)
     return value
 
 
 def instance_of(value: Any) -> Any:
-    """An object, or what a class or a function makes that needs no arguments."""
+    """Return an object, or call a class or function that needs no arguments and return its result."""
     makes = isinstance(value, type) or inspect.isroutine(value)
     if makes and not any(is_needed(each) for each in inspect.signature(value).parameters.values()):
         try:
             return value()
-        except Exception as error:  # code of somebody else
-            raise ValueError(f"{value!r} fails: {error_line(error)}") from error
+        except Exception as error:  # the user's code may raise anything
+            raise ValueError(f"{value!r} fails: {describe_error(error)}") from error
     return value
 
 
 def is_needed(parameter: inspect.Parameter) -> bool:
-    """Whether nothing can be called without it."""
+    """Return whether a call must give this parameter."""
     open_ended = (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
     return parameter.default is parameter.empty and parameter.kind not in open_ended
 
@@ -152,9 +152,9 @@ def is_needed(parameter: inspect.Parameter) -> bool:
 # --- one value ---------------------------------------------------------------------------------------
 
 
-def meant(name: str, known: Iterable[str]) -> str:
-    """The known name that is most alike, as a question."""
-    by_fold = {each.casefold(): each for each in known}
+def suggest(name: str, names: Iterable[str]) -> str:
+    """Return the question whether the most similar of some names was meant; empty if none is similar."""
+    by_fold = {each.casefold(): each for each in names}
     close = difflib.get_close_matches(name.casefold(), by_fold, n=1)
     return f'did you mean "{by_fold[close[0]]}"? ' if close else ""
 
@@ -164,7 +164,7 @@ def _as_word(value: Any) -> str:
 
 
 def _split(text: str) -> tuple[str, dict[str, str]]:
-    """The name, and the values as they are written."""
+    """Return the name of a text, and its values by parameter, not yet converted."""
     path = path_of(text)
     rest = text.strip()[len(path) :] if path else text
     name, colon, rest = rest.partition(":")
@@ -192,7 +192,7 @@ PLAIN = (str, int, float, bool, NoneType)
 
 
 def _convert(name: str, value: str, parameter: inspect.Parameter) -> Any:
-    """`value` in the declared type; parameters that declare none take what it looks like."""
+    """Return `value` in the declared type; without one, as int, float or bool where it looks like it."""
     declared = parameter.annotation
     kinds, words = _kinds(declared)
     objects = [kind for kind in kinds if kind not in PLAIN]
@@ -216,25 +216,25 @@ def _convert(name: str, value: str, parameter: inspect.Parameter) -> Any:
         try:
             return float(literal)
         except OverflowError:
-            return literal  # who takes it says that it is too large
+            return literal  # the function that gets it reports that it is too large
     needed = ((float, "a number"), (int, "a whole number"), (bool, "true or false"))
     allowed = [text for kind, text in needed if kind in kinds][:1]
     allowed += [f'"{word}"' for word in words]
     if parameter.default is not None and means_none("none", declared):
-        allowed += ['"none"']  # else one leaves the parameter out
+        allowed += ['"none"']  # where None is the default, a user leaves the parameter out
     allowed += ["package.module:attribute"] if objects else []
     raise ValueError(f"{name} must be {' or '.join(allowed)}, got {clean(value, 200)}")
 
 
 def means_none(value: object, declared: Any) -> bool:
-    """Whether a value is the text "none" and stands for None: where no other text may be given."""
+    """Return whether a value is the text "none" and stands for None, since no other text is valid."""
     kinds, _ = _kinds(declared)
     is_none = isinstance(value, str) and value.casefold() == "none"
     return is_none and NoneType in kinds and str not in kinds
 
 
 def _kinds(declared: Any) -> tuple[list[Any], list[str]]:
-    """The types in a declared type, and the words of its `Literal`s."""
+    """Return the types in a declared type, and the words of its `Literal`s."""
     members = get_args(declared) if get_origin(declared) in (UnionType, Union) else (declared,)
     literal = [each for each in members if get_origin(each) is Literal]
     kinds = [get_origin(each) or each for each in members if each not in literal]

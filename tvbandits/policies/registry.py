@@ -1,12 +1,13 @@
-"""The named policies: the recipe of each, and what its authors recommend for a problem.
+"""The policies by name: the recipe of each, and the parameters that its authors recommend.
 
-A text names one of them with its parameters, or a maker of the user's (`NamedPolicy`).
+`NamedPolicy` makes a policy from a text, which names one of these or a function of the user's.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from inspect import signature
 from types import FunctionType
@@ -17,6 +18,7 @@ import pandas as pd
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.acquisition.widths import BKBWidth, ThompsonWidth
+from tvbandits.bandit.info import Player
 from tvbandits.domains.candidates import Candidates
 from tvbandits.experts.functions import CallableExpert
 from tvbandits.policies import (
@@ -31,10 +33,18 @@ from tvbandits.policies import (
     theory,
     thompson_sampling,
 )
-from tvbandits.policies.names import find_spec, load, parse_spec, path_of
+from tvbandits.policies.names import (
+    find_spec,
+    is_needed,
+    load,
+    parameters_of,
+    parse_call,
+    parse_spec,
+    path_of,
+)
 from tvbandits.policies.rivals import balancing, multi_scale, opkb, predictive, time_as_input, wdbo
-from tvbandits.policies.setting import Maker, NamedMaker, Policy, Setting
-from tvbandits.validation import describe, several
+from tvbandits.policies.setting import Maker, Policy, Setting
+from tvbandits.validation import as_list, describe, require
 
 
 def recommend_window(setting: Setting, _: Mapping[str, Any]) -> int:
@@ -56,12 +66,12 @@ def recommend_rate(setting: Setting, options: Mapping[str, Any]) -> float:
 
 
 def recommend_forgetting(setting: Setting, options: Mapping[str, Any]) -> float | None:
-    """Return epsilon of the TV-GP-UCB model; None after first plays, from which it is learned."""
+    """Return epsilon of the TV-GP-UCB model; None if it is to be learned from the first plays."""
     return setting.forgetting_rate if options.get("initial_points") is None else None
 
 
 def recommend_constants(setting: Setting, _: Mapping[str, Any]) -> opkb.Constants:
-    """Return the constants of ADA-OPKB, of which the information gain is the run's (Hong 2023)."""
+    """Return the constants of ADA-OPKB, with the information gain of the run (Hong 2023)."""
     return opkb.Constants(setting.horizon, max(setting.information_gain, 1e-6))
 
 
@@ -71,11 +81,11 @@ def recommend_thresholds(setting: Setting, _: Mapping[str, Any]) -> multi_scale.
 
 
 def recommend_points(setting: Setting, _: Mapping[str, Any]) -> int:
-    """Return the uniform plays of W-DBO: its authors' share of time, 15 of 600 ([WD] H.1)."""
+    """Return the number of random plays of W-DBO: the authors' share, 15 of 600 ([WD] H.1)."""
     return min(15, max(wdbo.FEWEST, math.ceil(setting.horizon / 40)))
 
 
-# The place of a policy decides how its curve looks in every picture: a new one comes last.
+# The position of a policy decides the style of its curve in every picture: add new ones at the end.
 _POLICIES = (
     Policy(baselines.uniform),
     Policy(forgetting.gp_ucb),
@@ -114,18 +124,75 @@ POLICIES: Mapping[str, Policy] = {policy.name: policy for policy in _POLICIES}
 """The policies by command-line name."""
 
 FIRST_COMPARISON = tuple(policy.name for policy in _POLICIES[:8])
-"""The policies of a comparison that names none: those of the paper of SparQ-GP-UCB, and two more."""
+"""The policies of a comparison that names none: those of SparQ-GP-UCB's paper, and two more."""
 
 
-class NamedPolicy(NamedMaker):
-    """A maker of a policy of the package, or of the user's, by its text."""
+@dataclass(frozen=True)
+class NamedPolicy:
+    """A maker of a policy from a text, "name:key=value" or "package.module:maker:key=value".
+
+    It can be sent to another process, which looks the maker up again.
+    """
+
+    text: str
 
     @property
     def policy(self) -> Policy | None:
-        """The record of the policy, unless the text names a maker."""
+        """Return the record of the policy; None if the text names a function of the user's."""
         name, _ = parse_spec(self.text)
         target = load(name) if path_of(self.text) else POLICIES[name]
         return target if isinstance(target, Policy) else None
+
+    def options(self) -> dict[str, Any]:
+        """Return the parameters in the text.
+
+        Raises
+        ------
+        ValueError
+            If there is no such maker, or it has no such parameters.
+        """
+        policy = self.policy
+        if policy is not None:
+            return parse_call(policy.parameters, self.text)
+        path = path_of(self.text)
+        maker = load(path)
+        require(callable(maker), f'"{path}"', "a policy, or a function of a Setting", maker)
+        parameters = parameters_of(maker, skip=1)
+        options = parse_call(parameters, self.text)
+        missing = [
+            name for name, each in parameters.items() if is_needed(each) and name not in options
+        ]
+        if missing:
+            raise ValueError(
+                f'"{self.text}": a maker is called with a Setting and the values of the text; '
+                f"there is nothing for {', '.join(missing)}"
+            )
+        return options
+
+    def __call__(self, setting: Setting) -> Player:
+        """Return the policy for a problem; a `ValueError` names the text."""
+        policy, options = self.policy, self.options()
+        make = load(path_of(self.text)) if policy is None else policy.make
+        try:
+            player: Player = make(setting, **options)
+        except (TypeError, ValueError) as error:
+            message = str(error)
+            if self.text not in message:
+                message = f'"{self.text}": {message}'
+            raise ValueError(message) from error
+        return player
+
+    @property
+    def takes_width(self) -> bool:
+        """Return whether it has a width; True for a function of the user's, which may have one."""
+        return self.policy is None or "beta" in self.policy.parameters
+
+    def width(self, width: Any) -> Any:
+        """Return its own width, or that of the comparison; None if there is neither."""
+        own = parse_spec(self.text)[1].get("beta", width)
+        if own is None and self.policy is not None:
+            own = self.policy.parameters["beta"].default
+        return own
 
 
 # Names, recipes of the package, functions of a Setting, and classes that are called with one.
@@ -139,18 +206,18 @@ def label_policies(policies: Policies, *, has_expert: bool) -> dict[str, Maker]:
     before the first run and not after hours.
     """
     if isinstance(policies, Mapping):
-        labelled: list[tuple[str | None, Any]] = list(policies.items())
+        pairs: list[tuple[str | None, Any]] = list(policies.items())
     else:
-        one = isinstance(policies, str | pd.DataFrame) or not isinstance(policies, Iterable)
+        is_one = isinstance(policies, str | pd.DataFrame) or not isinstance(policies, Iterable)
         needs = "names, makers, or a mapping of labels to them"
-        each = [policies] if one else several("policies", policies, needs)
-        labelled = [(None, policy) for policy in each]
+        values = [policies] if is_one else as_list("policies", policies, needs)
+        pairs = [(None, policy) for policy in values]
     makers: dict[str, Maker] = {}
-    for label, policy in labelled:
+    for label, policy in pairs:
         name, maker = _maker(label, policy, has_expert)
         if name in makers and makers[name] != maker:
             raise ValueError(
-                f'two policies are named "{name}"; give a mapping of labels of yours to policies'
+                f'two policies are named "{name}": give a mapping of your own labels to policies'
             )
         makers[name] = maker
     if not makers:
@@ -159,7 +226,7 @@ def label_policies(policies: Policies, *, has_expert: bool) -> dict[str, Maker]:
 
 
 def _maker(label: str | None, policy: Any, has_expert: bool) -> tuple[str, Maker]:
-    """Return label and maker of a policy: of a name, a recipe of the package, a function or a class."""
+    """Return the label and the maker of a policy, which is a name, a recipe, a function or a class."""
     recipes = {each.recipe: name for name, each in POLICIES.items()}
     if isinstance(policy, FunctionType) and policy in recipes:
         policy = recipes[policy]
@@ -193,7 +260,7 @@ def _takes_setting(maker: Callable[..., Any]) -> bool:
     """Return whether a function or class can be called with a Setting alone."""
     try:
         signature(maker).bind(None)
-    except (TypeError, ValueError):  # it needs more, or takes nothing, or does not say
+    except (TypeError, ValueError):  # it needs other arguments, or has no signature
         return False
     return True
 

@@ -1,19 +1,19 @@
 """BKB and BBKB: GP-UCB on a dictionary of inducing points, for large domains and long runs.
 
-docs/papers.md says where each line of [BB] Algorithm 1 is computed. BKB ([B] Algorithm 1) is the same
+docs/papers.md names the function for each line of [BB] Algorithm 1. BKB ([B] Algorithm 1) is the same
 with batches of one point. Algorithm 3 of [BB], uncertainty sampling before the first batch, is
 `Options(minimum_batch=P)`.
 
 What differs from the pseudo-code:
 
-- A draw of no play at all gives a dictionary of the likeliest point.
-- Inducing points stay while they are few (`Nystrom.keep`; `bkb(keep=False)` draws each dictionary
-  afresh).
+- A dictionary that is drawn empty holds the point of the largest probability.
+- Inducing points stay as long as they are few (`Nystrom.keep`); `bkb(keep=False)` draws each dictionary
+  anew.
 - A drawn point that depends linearly on the others is left out (`Nystrom.tolerance`).
-- Existing data give a first dictionary in the manner of BLESS, as [BB] section 4 has it.
-- q is 2 by default, as in the experiments of [BB]; `oversampling="theory"` is the theorems'.
-- beta is 2 by default, and `bbkb` multiplies it by C = 2: it plays 4. `beta="theory"` is the theorems'.
-- Mean and scale of the reward are learned, where the papers have 0 and a kernel in its unit.
+- Data from before the first step give a dictionary in the manner of BLESS, as [BB] section 4 proposes.
+- q is 2 by default, as in the experiments of [BB]; `oversampling="theory"` is that of the theorems.
+- beta is 2 by default, which `bbkb` multiplies by C = 2. `beta="theory"` is that of the theorems.
+- Mean and scale of the reward are learned; the papers have the mean 0 and a kernel in its unit.
 
 References
 ----------
@@ -46,25 +46,25 @@ from tvbandits.bandit.options import Options
 from tvbandits.bandit.policy import (
     Rate,
     Width,
-    forgetting_kernel,
-    learning_rule,
+    kernel_or_default,
     make_bandit,
-    prior_kernel,
-    width_of,
+    make_forgetting_kernel,
+    parse_rate,
+    resolve_width,
 )
 from tvbandits.domains.domain import Domain
 from tvbandits.gp.online import Every
 from tvbandits.gp.sparse import Nystrom, TheoryOversampling
 from tvbandits.gp.sparse_filter import NystromFilter
-from tvbandits.validation import Seed, choice
+from tvbandits.validation import Seed, check_choice
 
-# q, by which leverage scores are multiplied: a number, or what the theorems ask for.
+# q, the factor of the leverage scores: a number, or that of the theorems.
 Oversampling: TypeAlias = float | Literal["theory"]
 
 # The widths of [BB] Theorem 2, and of its authors' program.
 BBKB_WIDTHS: Widths = {"theory": BBKBWidth, "bbkb-program": BBKBProgramWidth}
 
-# What ends a batch: [BB] Lemma 1, or Lemma 1 and then Lemma 3.
+# The rule that ends a batch: [BB] Lemma 1, or Lemma 1 and then Lemma 3.
 RATIOS: dict[str, type[GlobalRatio | LocalRatio]] = {"global": GlobalRatio, "local": LocalRatio}
 
 
@@ -80,7 +80,7 @@ def bkb(
     options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
-    """BKB (Calandriello 2019), [B] Algorithm 1: a dictionary by leverage scores, drawn at every step.
+    """BKB (Calandriello 2019), [B] Algorithm 1: draw a dictionary by leverage scores in every step.
 
     Parameters
     ----------
@@ -92,10 +92,11 @@ def bkb(
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
     oversampling : float or "theory"
-        q, by which leverage scores are multiplied: 2 in the experiments of [BB]. "theory" is that of [B]
+        q, the factor of the leverage scores: 2 in the experiments of [BB]. "theory" is that of [B]
         Theorem 2 for e = 1/2, 72 log(4 t / delta) after t plays, delta that of the width or else 0.05.
     keep : bool
-        Keep inducing points while they are few; False draws every dictionary afresh, as the paper does.
+        Keep inducing points as long as they are few; False draws every dictionary anew, as the paper
+        does.
     beta : Confidence, float or "theory"
         The width beta of mu + beta sigma; "theory" is that of [B] Theorem 2.
     minimize : bool
@@ -117,7 +118,7 @@ def bkb(
     >>> print(info.readings, bandit.recommend())
     10 [2.]
     """
-    width = as_confidence(width_of(beta, {"theory": BKBWidth}))  # Theorem 2
+    width = as_confidence(resolve_width(beta, {"theory": BKBWidth}))  # Theorem 2
     return make_bandit(
         domain,
         kernel,
@@ -143,7 +144,7 @@ def bbkb(
     options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
-    """BBKB (Calandriello 2020), [BB] Algorithm 1: batches that end before deviations halve.
+    """BBKB (Calandriello 2020), [BB] Algorithm 1: play batches that end before deviations halve.
 
     Parameters
     ----------
@@ -155,15 +156,15 @@ def bbkb(
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
     ratio_bound : float
-        C, the bound on the ratio of deviations at a batch's start to those in it.
+        C, the bound on the ratio of the deviations at a batch's start to those within it.
     rule : "global" or "local"
         [BB] Lemma 1, or Lemma 1 and then Lemma 3.
     oversampling : float or "theory"
-        q, by which leverage scores are multiplied: 2 in the experiments of [BB]. "theory" is that of
+        q, the factor of the leverage scores: 2 in the experiments of [BB]. "theory" is that of
         [BB] Theorem 2, 72 C log(4 t / delta) after t plays, delta that of the width or else 0.05.
     beta : Confidence, float or "theory"
         The width beta of mu + beta sigma; "theory" is that of [BB] Theorem 2, "bbkb-program" the smaller
-        one of its authors' program.
+        one in the program of its authors.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
     options : Options, optional
@@ -183,8 +184,8 @@ def bbkb(
     >>> print(bandit.recommend())
     [2.]
     """
-    batch_rule = RATIOS[choice("rule", rule, RATIOS)](ratio_bound)
-    width = as_confidence(width_of(beta, BBKB_WIDTHS))
+    batch_rule = RATIOS[check_choice("rule", rule, RATIOS)](ratio_bound)
+    width = as_confidence(resolve_width(beta, BBKB_WIDTHS))
     return make_bandit(
         domain,
         kernel,
@@ -213,8 +214,8 @@ def tv_bbkb(
 ) -> Bandit:
     """BBKB under the kernel of TV-GP-UCB: k(x, x') (1 - rate)^(abs(t - t') / 2), for large domains.
 
-    Dictionary, batches and top candidates are those of [BB]; the weights of the dictionary fade, and
-    places that nobody has visited for long leave it. With a rate of 0 it is `bbkb`. No paper has it.
+    Dictionary and batches are those of [BB]. The weights of the dictionary decay with time, and points
+    that were not played for long leave it. With a rate of 0 it is `bbkb`. No paper has it.
 
     Parameters
     ----------
@@ -226,14 +227,14 @@ def tv_bbkb(
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
     forgetting_rate : float, Every or "learn", optional
-        epsilon, for a unit of time. By default it is learned by log evidence while it plays, or when a
-        rule says.
+        epsilon, for a unit of time. By default it is learned by log evidence while it plays; `Every`
+        says how often.
     ratio_bound : float
-        C, the bound on the ratio of deviations at a batch's start to those in it.
+        C, the bound on the ratio of the deviations at a batch's start to those within it.
     rule : "global" or "local"
         [BB] Lemma 1, or Lemma 1 and then Lemma 3.
     beta : Confidence, float or "theory"
-        The width, which C multiplies: 1 plays with 2. "theory" is that of [BB] Theorem 2.
+        The width, which is multiplied by C. "theory" is that of [BB] Theorem 2.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
     options : Options, optional
@@ -253,16 +254,16 @@ def tv_bbkb(
     >>> print(bandit.recommend())
     [2.]
     """
-    number, rule_of_rate = learning_rule(
+    number, rule_of_rate = parse_rate(
         "forgetting_rate", forgetting_rate, Every(spread=math.inf, in_steps=True)
     )
     return make_bandit(
         domain,
-        forgetting_kernel(prior_kernel(domain, kernel), number),
+        make_forgetting_kernel(kernel_or_default(domain, kernel), number),
         noise_variance,
-        batch_rule=RATIOS[choice("rule", rule, RATIOS)](ratio_bound),
+        batch_rule=RATIOS[check_choice("rule", rule, RATIOS)](ratio_bound),
         learn=rule_of_rate,
-        beta=width_of(beta, BBKB_WIDTHS),
+        beta=resolve_width(beta, BBKB_WIDTHS),
         posterior=NystromFilter(),
         minimize=minimize,
         options=options,
@@ -273,12 +274,12 @@ def tv_bbkb(
 def oversampling_of(
     value: Oversampling, width: Confidence, ratio_bound: float = 1.0
 ) -> float | TheoryOversampling:
-    """Return a number as it is, and for "theory" the q of [BB] Theorem 2, with the delta of a width.
+    """Return a number unchanged, and for "theory" the q of [BB] Theorem 2, with the delta of a width.
 
-    A width that has no delta, such as a constant, goes with that of the theorems' widths by default.
+    For a width without a delta, such as a constant, delta is the default of the theorems' widths.
     """
     if not isinstance(value, str):
         return value
-    choice("oversampling that is no number", value, ("theory",))
+    check_choice("oversampling that is no number", value, ("theory",))
     delta = width.delta if isinstance(width, WithProbability) else WithProbability.delta
     return TheoryOversampling(delta, 72.0 * ratio_bound)

@@ -1,19 +1,19 @@
 """SparQ-GP-UCB: GP-UCB that injects noise into old rewards, and asks an expert about points played.
 
-The comments of `sparq_gp_ucb` have the lines of [S] Algorithm 1; docs/papers.md says where each of them
-is computed. What differs from the letter, and why:
+The comments in `sparq_gp_ucb` are the lines of [S] Algorithm 1; docs/papers.md names the function that
+computes each. It differs from the pseudo-code in this:
 
-- Line 4 at t = 1 and t = 2. There sigma^2 log t is 0 and 0.69 sigma^2, below the noise sigma^2 of a
-  reward that was just observed, so the letter discards it; at t = 1, with no question asked yet, that
-  is all there is. The proof counts the latest reward among the data, with noise sigma^2 (above eq. 51).
-  So the newest reward is never discarded; from t = 3 on the two rules are one.
-- Line 5. Proposition 2 asks for a set whose law is within O(eta / t) of the k-DPP. The default chain is
-  much shorter and its set nearly the greedy one, which does better; `KDPP(steps="theory")` is the
-  proposition's, and docs/printed-tables.md compares them.
-- Line 8. beta is 2 by default: that of Theorem 3.1, `beta="theory"`, explores so much that its play is
-  close to uniform choice where the reward drifts.
+- Line 4 at t = 1 and t = 2. There sigma^2 log t is 0 and 0.69 sigma^2, below the noise sigma^2 of the
+  newest reward, so that the pseudo-code discards it; at t = 1 no data are left then. The proof counts
+  the newest reward among the data, with noise sigma^2 (above eq. 51). Here it is never discarded; from
+  t = 3 on both rules are the same.
+- Line 5. Proposition 2 asks for a set whose distribution is within O(eta / t) of the k-DPP. The default
+  chain is much shorter, and its set is nearly the greedy one, which has less regret.
+  `KDPP(steps="theory")` is that of the proposition; docs/printed-tables.md compares them.
+- Line 8. beta is 2 by default. That of Theorem 3.1, `beta="theory"`, explores so much that the choice is
+  almost uniform where the reward drifts.
 - The prior mean of section 2 is 0, and the kernel is in the unit of the reward. Here mean and scale are
-  learned from the rewards, whose mean and unit nobody knows before; `Options(mean=0.0)` is the paper's.
+  learned from the rewards, since users rarely know them; `Options(mean=0.0)` is the paper's choice.
 
 References
 ----------
@@ -31,25 +31,25 @@ from tvbandits.bandit.policy import (
     DEFAULT_WIDTH,
     Rate,
     Width,
-    learning_rule,
+    kernel_or_default,
     make_bandit,
-    posterior_of,
-    prior_kernel,
+    parse_rate,
+    resolve_posterior,
 )
 from tvbandits.domains.domain import Domain
 from tvbandits.experts.protocol import Expert
 from tvbandits.forgetting import aging
 from tvbandits.forgetting.aging import LogThreshold
 from tvbandits.gp.exact import Exact
-from tvbandits.queries.plans import KDPP, MOST_QUESTIONS, Asking, LogSchedule, QueryPlan
+from tvbandits.queries.plans import KDPP, MOST_QUESTIONS, LogSchedule, QueryConfig, QueryPlan
 from tvbandits.validation import (
     SMALLEST_VARIANCE,
     Seed,
+    check_optional,
     check_part,
     finite_number,
     is_finite_number,
     noise_variance_number,
-    optional,
     positive_number,
 )
 
@@ -79,13 +79,13 @@ def sparq_gp_ucb(
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
     expert : Expert or None
-        Who is asked; None: you carry the questions (`Bandit.questions`, `Bandit.answer`).
+        The expert; None: you ask it yourself (`Bandit.questions`, `Bandit.answer`).
     queries_per_step : float or QueryPlan
-        c: an approximate k-DPP of ceil(c log t) of the points played; 6 is the paper's. Or another plan:
-        `KDPP(LogSchedule(6.0), steps="theory")` draws that set as Proposition 2 asks, slowly, and
-        `sampler="exact"` in its place exactly.
+        c: it asks about an approximate k-DPP of ceil(c log t) of the points played; the paper has 6. Or
+        another plan: `KDPP(LogSchedule(6.0), steps="theory")` runs the slow chain of Proposition 2, and
+        `KDPP(LogSchedule(6.0), sampler="exact")` draws exactly.
     forgetting_rate : float, Every or "learn"
-        Of the linear injection s^2 (1 + (rate age)^2): 1 as in [S] eq. 15, or the bandit learns it.
+        Rate of the linear injection s^2 (1 + (rate age)^2): 1 as in [S] eq. 15, or the bandit learns it.
     beta : Confidence, float, "theory" or another name in `WIDTHS`
         The width of mean + beta deviations; a number is a constant width.
     minimize : bool
@@ -111,31 +111,33 @@ def sparq_gp_ucb(
     [6.] True
     """
     # Line 1: the domain D and the kernel k.
-    kernel = prior_kernel(domain, kernel)
-    optional(noise_variance_number, "noise_variance", noise_variance)
-    # Line 3: y_t is told, and its noise grows with its age (eq. 15).
-    rate, rule = learning_rule("forgetting_rate", forgetting_rate)
-    # Before a rate is learned next to nothing ages, whatever the unit of time.
-    growth = aging.Linear(optional(positive_number, "forgetting_rate", rate) or SMALLEST_VARIANCE)
-    # Line 4: beyond sigma^2 log t it is discarded, but for the newest.
+    kernel = kernel_or_default(domain, kernel)
+    check_optional(noise_variance_number, "noise_variance", noise_variance)
+    # Line 3: observe y_t; the noise variance of a reward grows with its age (eq. 15). A rate that is to
+    # be learned is next to 0 until then, whatever the unit of time.
+    rate, rule = parse_rate("forgetting_rate", forgetting_rate)
+    growth = aging.Linear(
+        check_optional(positive_number, "forgetting_rate", rate) or SMALLEST_VARIANCE
+    )
+    # Line 4: discard rewards whose noise variance exceeds sigma^2 log t, except the newest.
     discard = aging.DiscardAbove(LogThreshold(noise_variance))
-    # Line 5: X^E, an approximate k-DPP of ceil(c log t) of the points played (Algorithms 2 and 3).
+    # Line 5: draw X^E, an approximate k-DPP of ceil(c log t) of the points played (Algorithms 2 and 3).
     plan = query_plan(queries_per_step)
-    # Line 6: the expert is asked about f_t at X^E. A dictionary of inducing points knows no more than
-    # its points do, so there the pool to draw from stays as small.
-    posterior = posterior_of(options) or Exact()
-    pool = 256 if posterior.on_dictionary(kernel) else None
-    asking = Asking(plan, expert, about="played", pool_size=pool)
+    # Line 6: ask the expert about f_t at X^E. A posterior on a dictionary has no more information than
+    # its inducing points, so that a pool of as many is enough to draw from.
+    posterior = resolve_posterior(options) or Exact()
+    pool_size = 256 if posterior.on_dictionary(kernel) else None
+    query_config = QueryConfig(plan, expert, pool="played", pool_size=pool_size)
     return make_bandit(
         domain,
         kernel,
         noise_variance,
         aging=aging.compose(growth, discard),
         learn=rule,
-        asking=asking,
-        # Line 7: the posterior at step t + 1 (eqs. 16 and 17) takes variances as they are at step t.
+        query_config=query_config,
+        # Line 7: the posterior at step t + 1 (eqs. 16 and 17) uses the noise variances of step t.
         age_lag=1.0,
-        # Line 8: x_{t+1} is where mu + beta sigma is largest (eq. 18).
+        # Line 8: play x_{t+1}, where mu + beta sigma is largest (eq. 18).
         beta=beta,
         minimize=minimize,
         options=options,
@@ -144,7 +146,7 @@ def sparq_gp_ucb(
 
 
 def query_plan(queries_per_step: QueryPlan | float) -> QueryPlan:
-    """Return a k-DPP of ceil(c log t) points for a number c, and any plan as it is."""
+    """Return a k-DPP of ceil(c log t) points for a number c, and a plan unchanged."""
     if is_finite_number(queries_per_step):
         c = finite_number("queries_per_step", queries_per_step, low=0.0, high=MOST_QUESTIONS)
         return KDPP(LogSchedule(c))

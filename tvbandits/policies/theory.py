@@ -16,15 +16,8 @@ import numpy as np
 from tvbandits.queries import plans
 
 
-def reset_period_under_drift(horizon: int, epsilon: float) -> int:
-    """H = ceil(min(T, 12 epsilon^(-1/4))) of R-GP-UCB for the SE kernel (Bogunovic 2016)."""
-    if epsilon <= 0:
-        return horizon
-    return math.ceil(min(horizon, 12 * float(epsilon**-0.25)))
-
-
 def window_length(horizon: int, variation_budget: float, information_gain: float) -> int:
-    """ceil(gamma_T^(1/4) sqrt(T / B_T)), at most T (Zhou & Shroff 2021): of SW-GP-UCB and R-GP-UCB."""
+    """Return ceil(gamma_T^(1/4) sqrt(T / B_T)), at most T, for SW- and R-GP-UCB (Zhou & Shroff 2021)."""
     if variation_budget <= 0:
         return horizon
     length = math.ceil(float(information_gain**0.25) * math.sqrt(horizon / variation_budget))
@@ -32,19 +25,19 @@ def window_length(horizon: int, variation_budget: float, information_gain: float
 
 
 def discount(horizon: int, variation_budget: float, information_gain: float) -> float:
-    """1 - gamma_T^(-1/4) sqrt(B_T / T) of W-GP-UCB (Deng 2022), kept within [0.01, 1 - 1/T^2].
+    """Return 1 - gamma_T^(-1/4) sqrt(B_T / T) of W-GP-UCB (Deng 2022), within [0.01, 1 - 1/T^2].
 
     The limits matter only where the formula leaves (0, 1): a reward that moves by more than the prior
     deviation every step, or one that does not move at all.
     """
-    forgotten = information_gain**-0.25 * math.sqrt(max(variation_budget, 0.0) / horizon)
-    return float(np.clip(1 - forgotten, 0.01, 1 - 1.0 / max(horizon, 2) ** 2))
+    share = information_gain**-0.25 * math.sqrt(max(variation_budget, 0.0) / horizon)
+    return float(np.clip(1 - share, 0.01, 1 - 1.0 / max(horizon, 2) ** 2))
 
 
 def regret_bound(
     horizon: int, beta: float, noise_variance: float, information_gain: float
 ) -> float:
-    """Average regret R_T / T that SparQ-GP-UCB stays below ([S], above eq. 27).
+    """Return the bound of SparQ-GP-UCB on the average regret R_T / T ([S], above eq. 27).
 
     R_T <= 2 beta_T sqrt(1 + sqrt(3 eta)) sqrt(2 T (1 + (noise_variance log T)^2) gamma_T), in units of
     the prior deviation.

@@ -1,9 +1,9 @@
 """Thompson sampling in batches: each point is the best one of a draw from the posterior.
 
-The draws are `acquisition.rules.ThompsonSampling`. In two things it is not as in the papers: the
-posterior is one on a dictionary (`gp.sparse.SparsePosterior.sample`), since a joint draw from the exact
-one is O(A^3); and a batch is played whole before the next one, where the asynchronous version of [Kan]
-goes on with each reward.
+`acquisition.rules.ThompsonSampling` draws. It differs from the papers in two respects: the posterior is
+that on a dictionary (`gp.sparse.SparsePosterior.sample`), since a joint draw from the exact one is
+O(A^3); and a whole batch is played before the next one, whereas the asynchronous version of [Kan]
+chooses a new point with each reward.
 
 References
 ----------
@@ -23,7 +23,7 @@ from tvbandits.acquisition.rules import ThompsonSampling
 from tvbandits.acquisition.widths import ThompsonWidth
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.options import Options
-from tvbandits.bandit.policy import Width, make_bandit, width_of
+from tvbandits.bandit.policy import Width, make_bandit, resolve_width
 from tvbandits.domains.domain import Domain
 from tvbandits.gp.sparse import Nystrom
 from tvbandits.validation import Seed, whole_number
@@ -52,10 +52,10 @@ def thompson(
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
     batch_size : int
-        Points of an ask; 30 in the experiments of [BB].
+        Number of points that `ask` returns; 30 in the experiments of [BB].
     beta : Confidence, float or "theory"
-        Samples deviate from the posterior mean by this multiple. "theory" is that of [BB], appendix D.1:
-        a tenth of BBKB's width. 1 draws from the posterior itself, as Kandasamy et al. do.
+        Factor of the deviations of a sample from the posterior mean. "theory" is that of [BB], appendix
+        D.1: a tenth of BBKB's width. 1 draws from the posterior itself, as Kandasamy et al. do.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
     options : Options, optional
@@ -81,7 +81,7 @@ def thompson(
         noise_variance,
         acquisition=ThompsonSampling(),
         batching=Batching(largest=whole_number("batch_size", batch_size, at_most=LARGEST_BATCH)),
-        beta=width_of(beta, {"theory": ThompsonWidth}),
+        beta=resolve_width(beta, {"theory": ThompsonWidth}),
         posterior=Nystrom(),
         minimize=minimize,
         options=options,

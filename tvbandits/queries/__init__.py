@@ -1,4 +1,4 @@
-"""Which points to ask an expert about, and asking."""
+"""Query plans, which choose the points to ask an expert about, and their budgets."""
 
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.queries.plans import (

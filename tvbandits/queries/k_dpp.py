@@ -1,15 +1,15 @@
-"""Diverse subsets: k-DPPs by greedy search, by swaps, and exactly through the library dppy.
+"""Diverse subsets: k-DPPs by greedy search, by a chain of swaps, and exactly by the library dppy.
 
-A k-DPP draws a set Z of k out of N items with probability proportional to det K_Z; [S] asks its
-expert at such a set ([S] appendix A; Burt et al. 2020). Kernel matrices of nearby points are
-singular for every practical purpose, so the sampler draws from the k-DPP of
+A k-DPP draws a set Z of k out of N items with probability proportional to det K_Z. [S] asks its expert
+at such a set ([S] appendix A; Burt et al. 2020). Kernel matrices of nearby points are numerically
+singular, so that the sampler draws from the k-DPP of
 
     L = K + jitter * mean(diag K) * I,
 
-under which every set of every size has a positive probability, also where k exceeds the rank of K.
-Multiplying K by a number changes nothing; a K of zeros is uniform over the sets of size k.
+under which every set has a positive probability, also where k exceeds the rank of K. A factor of K
+changes nothing; with a K of zeros all sets of size k have the same probability.
 
-The swap chain runs without a step of Python for each of its own steps.
+The chain evaluates many proposals at once in numpy, and not one by one in Python.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ from tvbandits.validation import (
     Index,
     as_floats,
     as_rows,
-    noise_variance_number,
-    of_kind,
+    check_instance,
     positive_number,
     whole_number,
 )
@@ -37,20 +36,21 @@ from tvbandits.validation import (
 
 @dataclass(frozen=True)
 class SamplerConfig:
-    """The numbers of the chain; none of them changes the law that it draws from.
+    """The constants of the chain; none of them changes the distribution that it draws from.
 
     Attributes
     ----------
     chunk : int
-        Proposals drawn at once from the generator.
+        Number of proposals that are drawn at once from the generator.
     block_overhead : float
-        Starting a block of proposals costs as much time as looking at `block_overhead / k^2` of them.
+        Starting a block of proposals costs as much time as evaluating `block_overhead / k^2` of them.
     refresh : int
-        Swaps after which the whitening table is computed afresh, whatever its consistency.
+        Number of swaps after which the whitening table is computed anew.
     consistency : float
-        Relative gap between two computations of one determinant ratio that calls for a fresh table.
+        Relative difference between two computations of a determinant ratio after which the table is
+        computed anew.
     not_psd : float
-        Relative size of a negative variance that rounding does not explain.
+        Relative size of a negative variance that is no rounding error.
     """
 
     chunk: int = 4096
@@ -64,7 +64,7 @@ CONFIG = SamplerConfig()
 
 
 class SwapChain:
-    """The set Z, and a whitening table A (k, k) with A A^T = L_Z^-1 from which all ratios follow.
+    """The state of the chain: the set Z, and a whitening table A (k, k) with A A^T = L_Z^-1.
 
     With V = A^T L_{Z,j}: S_j = L_jj - |V|^2 is j's conditional variance, A_i V its coefficient
     C_ij, and |A_i|^2 = (L_Z^-1)_ii, so that det L_{Z-i+j} / det L_Z = |A_i|^2 S_j + C_ij^2. Working
@@ -74,62 +74,65 @@ class SwapChain:
     --------
     >>> import numpy as np
     >>> from tvbandits.queries.k_dpp import SwapChain
-    >>> chain = SwapChain(np.diag([1.0, 2.0, 4.0]), chosen=np.array([0]), floor=1e-12)
+    >>> chain = SwapChain(np.diag([1.0, 2.0, 4.0]), members=np.array([0]), floor=1e-12)
     >>> print(chain.ratios(np.array([0]), np.array([1])).round(3))  # det 4 over det 1
     [4.]
     """
 
-    def __init__(self, L: Array, chosen: Index, floor: float) -> None:
+    def __init__(self, L: Array, members: Index, floor: float) -> None:
         self.L = np.ascontiguousarray(L)
         self.flat = self.L.ravel()
         self.diagonal = np.diagonal(L).copy()
-        # No conditional variance is smaller: L's smallest eigenvalue is not.
+        # No conditional variance is smaller, since the smallest eigenvalue of L is not.
         self.floor = floor
-        self.chosen = np.array(chosen, dtype=np.int64)
-        unused = np.ones(len(L), dtype=bool)
-        unused[self.chosen] = False
-        self.others = np.flatnonzero(unused)
+        self.members = np.array(members, dtype=np.int64)
+        is_other = np.ones(len(L), dtype=bool)
+        is_other[self.members] = False
+        self.others = np.flatnonzero(is_other)
         self.accepted = 0
         self.refresh()
 
     def refresh(self) -> None:
         """Compute the table from a Cholesky factor."""
-        factor = cholesky(self.L[np.ix_(self.chosen, self.chosen)], "kernel matrix of a k-DPP set")
-        inverse = solve_lower(factor.L, np.eye(len(self.chosen)))
+        factor = cholesky(
+            self.L[np.ix_(self.members, self.members)], "kernel matrix of a k-DPP set"
+        )
+        inverse = solve_lower(factor.L, np.eye(len(self.members)))
         self.table = np.ascontiguousarray(inverse.T)
         self.age = 0
 
     def run(self, proposals: int, rng: np.random.Generator) -> None:
-        """Put so many uniform proposals (i, j) to the Metropolis test, one after the other."""
-        k, overhead = len(self.chosen), 1.0 + CONFIG.block_overhead / len(self.chosen) ** 2
-        waited, wait = 0, 10.0  # proposals since the last swap, and between swaps on average
+        """Run the Metropolis test for a number of uniform proposals (i, j)."""
+        k, overhead = len(self.members), 1.0 + CONFIG.block_overhead / len(self.members) ** 2
+        waited, wait = 0, 10.0  # proposals since the last swap, and the average between swaps
         for count in range(0, proposals, CONFIG.chunk):
             size = min(CONFIG.chunk, proposals - count)
             # [S] Algorithm 2, line 5: i uniform in Z, j uniform outside.
-            removed = rng.integers(k, size=size)
-            added = rng.integers(len(self.others), size=size)
+            removals = rng.integers(k, size=size)
+            additions = rng.integers(len(self.others), size=size)
             threshold = rng.random(size)
             first = 0
             while first < size:
-                # Minimizes (time of the blocks needed) + (time on proposals behind the first swap).
+                # This size minimizes the time for all blocks plus that for proposals after the first
+                # swap.
                 block = slice(first, first + 1 + int(math.sqrt(2 * overhead * max(wait, waited))))
-                ratios = self.ratios(removed[block], added[block])
-                # Line 8: accepted with probability min(1, ratio); the 1/2 is in `sample_mcmc`.
-                passed = threshold[block] < ratios
-                swap = int(passed.argmax())
-                if passed[swap]:
-                    self.swap(removed[first + swap], added[first + swap], ratios[swap])
+                ratios = self.ratios(removals[block], additions[block])
+                # Line 8: accept with probability min(1, ratio); `sample_mcmc` has the factor 1/2.
+                accepts = threshold[block] < ratios
+                swap = int(accepts.argmax())
+                if accepts[swap]:
+                    self.swap(removals[first + swap], additions[first + swap], ratios[swap])
                     wait += 0.1 * (waited + swap + 1 - wait)
                     first, waited = first + swap + 1, 0
                 else:
                     first, waited = first + len(ratios), waited + len(ratios)
 
-    def ratios(self, removed: Index, added: Index) -> Array:
-        """Determinant ratios (m,) of swapping positions (m,) of `chosen` and of `others`."""
-        j = self.others[added]
-        cross = self.flat.take((j * len(self.L))[:, None] + self.chosen)
+    def ratios(self, removals: Index, additions: Index) -> Array:
+        """Return determinant ratios (m,) of swaps of positions (m,) of `members` and of `others`."""
+        j = self.others[additions]
+        cross = self.flat.take((j * len(self.L))[:, None] + self.members)
         V = cross @ self.table
-        A = self.table.take(removed, axis=0)
+        A = self.table.take(removals, axis=0)
         variance = self.diagonal[j] - np.einsum("ij,ij->i", V, V)
         if (variance < -CONFIG.not_psd * self.diagonal[j]).any():
             raise ValueError(
@@ -141,27 +144,27 @@ class SwapChain:
         coefficient = np.einsum("ij,ij->i", A, V)
         return np.asarray(np.einsum("ij,ij->i", A, A) * variance + coefficient**2)
 
-    def swap(self, removed: int, added: int, ratio: float) -> None:
-        """Exchange a pair, and update the table in O(k^2).
+    def swap(self, removal: int, addition: int, ratio: float) -> None:
+        """Swap a pair, and update the table in O(k^2).
 
-        A reflection of the table's columns, which leaves A A^T alone, turns row i into a multiple
-        of the last unit vector. Without that row and column A whitens L_{Z-i}; j takes their place
-        as a new row of an inverse Cholesky factor does.
+        A reflection of the table's columns, which does not change A A^T, turns row i into a multiple of
+        the last unit vector. Without that row and column A whitens L_{Z-i}; the row of j takes their
+        place like a new row of an inverse Cholesky factor.
         """
-        A, i, j = self.table, self.chosen[removed], self.others[added]
-        u = A[removed].copy()
+        A, i, j = self.table, self.members[removal], self.others[addition]
+        u = A[removal].copy()
         norm = math.copysign(math.sqrt(u @ u), u[-1])
         u[-1] += norm
         blas.dger(-1.0 / (norm * u[-1]), u, A @ u, a=A.T, overwrite_a=1)
         A[:, -1] = 0.0
-        A[removed] = 0.0
-        v = self.L[j].take(self.chosen) @ A
+        A[removal] = 0.0
+        v = self.L[j].take(self.members) @ A
         variance = self.diagonal[j] - v @ v
         # [S] Algorithm 2, line 6: Z' = Z - i + j.
-        self.chosen[removed], self.others[added] = j, i
+        self.members[removal], self.others[addition] = j, i
         self.accepted += 1
         self.age += 1
-        # The ratio a second time: det L_{Z-i+j} / det L_{Z-i} times det L_{Z-i} / det L_Z.
+        # The ratio, computed a second time: det L_{Z-i+j} / det L_{Z-i} times det L_{Z-i} / det L_Z.
         if (
             self.age >= CONFIG.refresh
             or abs(variance * norm**2 - ratio) > CONFIG.consistency * ratio
@@ -169,19 +172,19 @@ class SwapChain:
             self.refresh()
             return
         A[:, -1] = (A @ v) / -math.sqrt(variance)
-        A[removed, -1] = 1.0 / math.sqrt(variance)
+        A[removal, -1] = 1.0 / math.sqrt(variance)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A drawn set, and how it came about.
+    """A set that the chain has drawn.
 
     Attributes
     ----------
     indices : array of shape (k,)
         The distinct items of the set, ascending.
     accepted : int
-        Steps that swapped an item.
+        Number of swaps.
     """
 
     indices: Index
@@ -189,11 +192,11 @@ class Sample:
 
 
 def greedy(K: ArrayLike, k: int, *, jitter: float = 1e-8) -> Index:
-    """Set of greedily maximal determinant: [S] Alg. 3, which is a pivoted Cholesky factorisation.
+    """Return the set of greedily maximal determinant: [S] Alg. 3, a pivoted Cholesky factorisation.
 
-    Each item has the largest variance conditional on those before it. Once no item is left above
-    jitter * mean(diag K), determinants are rounding errors and the set is filled up with the unused
-    items of largest remaining variance, ties by index.
+    Each item has the largest variance conditional on those before it. Once no variance exceeds jitter *
+    mean(diag K), determinants are rounding errors, and the set is filled with the other items of the
+    largest conditional variance, with ties broken by index.
 
     Parameters
     ----------
@@ -207,7 +210,7 @@ def greedy(K: ArrayLike, k: int, *, jitter: float = 1e-8) -> Index:
     Returns
     -------
     array of shape (k,)
-        Distinct items, in the order they were chosen.
+        Distinct items, in the order of their choice.
 
     Raises
     ------
@@ -238,21 +241,21 @@ def sample_mcmc(
     start: Sequence[int] | Index | None = None,
     jitter: float = 1e-8,
 ) -> Sample:
-    """State of the lazy swap chain of [S] Alg. 2 (Burt et al. 2020 Alg. 1) after `steps` steps.
+    """Return the state of the lazy swap chain of [S] Alg. 2 (Burt et al. 2020 Alg. 1) after some steps.
 
-    One step picks i in Z and j outside Z uniformly and moves to Z - i + j with probability
-    1/2 min(1, det L_{Z-i+j} / det L_Z); its limit is the k-DPP of L = K + jitter mean(diag K) I.
-    The law of the result is that of exactly `steps` such steps, though few are executed one by one:
-    the 1/2 is a coin that does not look at the state, so the number of steps that propose anything
-    is binomial; and as proposals are independent of the state too, blocks of them are compared with
-    the current state at once, up to the first that is accepted.
+    One step picks i in Z and j outside Z uniformly, and moves to Z - i + j with probability
+    1/2 min(1, det L_{Z-i+j} / det L_Z); its limit is the k-DPP of L = K + jitter mean(diag K) I. The
+    result has the distribution after exactly `steps` such steps, though few are run one by one: the
+    factor 1/2 is independent of the state, so that the number of steps with a proposal is binomial; and
+    since proposals are independent of the state, too, a block of them is compared with the present state
+    at once, up to the first one that is accepted.
 
     Parameters
     ----------
     K, k, jitter
         As `greedy`.
     steps : int
-        Lazy steps, each counted whether or not it moves.
+        Number of lazy steps, with those that do not move.
     start : sequence of k distinct items, optional
         Default: the greedy set, [S] Alg. 3.
 
@@ -275,7 +278,7 @@ def sample_mcmc(
     kernel = _check_kernel_matrix(K)
     k = _check_size(k, len(kernel))
     steps = whole_number("steps", steps, at_least=0)
-    of_kind("rng", rng, np.random.Generator, "a numpy.random.Generator")
+    check_instance("rng", rng, np.random.Generator, "a numpy.random.Generator")
     scale, jitter = _scale(kernel), positive_number("jitter", jitter)
     if start is None:
         # [S] Algorithm 2, line 3.
@@ -290,19 +293,19 @@ def sample_mcmc(
     chain = SwapChain(L, first, jitter)
     # [S] Algorithm 2, lines 4 to 9.
     chain.run(int(rng.binomial(steps, 0.5)), rng)
-    return Sample(_sort(chain.chosen), chain.accepted)
+    return Sample(_sort(chain.members), chain.accepted)
 
 
 def mixing_steps(K: ArrayLike, k: int, accuracy: float, *, jitter: float = 1e-8) -> int:
-    """Lazy steps after which the chain of `sample_mcmc` is as near to the k-DPP as `accuracy`.
+    """Return the number of lazy steps after which the chain is within `accuracy` of the k-DPP.
 
-    By the theorem of Anari, Oveis Gharan and Rezaei (arXiv 1602.05242), which [S] uses as Lemma 9 of
-    Burt et al. 2020: from a set Z_0 the total variation is at most epsilon after
+    By the theorem of Anari, Oveis Gharan and Rezaei (arXiv 1602.05242), Lemma 9 of Burt et al. 2020 in
+    [S], the total variation of the chain from a set Z_0 is at most epsilon after the number of steps
 
         log(1 / (epsilon P(Z_0))) / C,    C = min max(P(Z to Z'), P(Z' to Z)) = 1 / (2 k (N - k)),
 
-    with the minimum over sets Z, Z' one swap apart. P(Z_0) = det L_{Z_0} / e_k(L) is that of the
-    greedy set, and e_k(L) the sum of det L_Z over all sets of size k, a polynomial of the eigenvalues.
+    with the minimum over sets Z and Z' one swap apart. Z_0 is the greedy set, P(Z_0) = det L_{Z_0} /
+    e_k(L), and e_k(L) is the sum of det L_Z over all sets of size k, a polynomial of the eigenvalues.
 
     Parameters
     ----------
@@ -343,7 +346,7 @@ def mixing_steps(K: ArrayLike, k: int, accuracy: float, *, jitter: float = 1e-8)
     polynomials[0] = 0.0
     for eigenvalue in np.log(np.maximum(np.linalg.eigvalsh(L), jitter)):
         polynomials[1:] = np.logaddexp(polynomials[1:], eigenvalue + polynomials[:-1])
-    # No probability exceeds 1, whatever rounding says of it.
+    # Rounding errors may raise a probability above 1.
     log_probability = min(log_determinant - float(polynomials[k]), 0.0)
     return max(math.ceil(2 * k * (N - k) * (-math.log(accuracy) - log_probability)), 0)
 
@@ -363,7 +366,7 @@ def sample_exact(K: ArrayLike, k: int, *, rng: np.random.Generator, jitter: floa
     Raises
     ------
     ValueError
-        As `greedy`; also if the polynomials of so many items overflow: above some 250 of them.
+        As `greedy`; also if the polynomials overflow, which begins at about 250 items.
 
     Examples
     --------
@@ -376,7 +379,7 @@ def sample_exact(K: ArrayLike, k: int, *, rng: np.random.Generator, jitter: floa
     """
     kernel = _check_kernel_matrix(K)
     k = _check_size(k, len(kernel))
-    of_kind("rng", rng, np.random.Generator, "a numpy.random.Generator")
+    check_instance("rng", rng, np.random.Generator, "a numpy.random.Generator")
     scale, jitter = _scale(kernel), positive_number("jitter", jitter)
     if k in (0, len(kernel)):  # there is only one set
         return _sort(np.arange(k))
@@ -384,64 +387,25 @@ def sample_exact(K: ArrayLike, k: int, *, rng: np.random.Generator, jitter: floa
     from dppy.finite_dpps import FiniteDPP
 
     L = _likelihood_kernel(kernel, scale, jitter)
-    # No factor changes the law. With this one the largest product of k eigenvalues is 1, and the
-    # polynomials of degree 0 to k do not vanish.
+    # A factor of L does not change the distribution. With this one the largest product of k eigenvalues
+    # is 1, and the polynomials of degree 0 to k do not vanish.
     largest = np.maximum(np.linalg.eigvalsh(L)[-k:], jitter)
     process = FiniteDPP("likelihood", L=L / np.exp(np.log(largest).mean()))
-    draws = np.random.RandomState(rng.bit_generator)
+    random_state = np.random.RandomState(rng.bit_generator)
     try:
         with np.errstate(over="raise", divide="raise"):
-            items = process.sample_exact_k_dpp(k, random_state=draws)
+            items = process.sample_exact_k_dpp(k, random_state=random_state)
     except FloatingPointError as error:
         advice = 'ask for fewer, or take sampler="mcmc"'
         raise ValueError(f"{k} of {len(L)} items cannot be drawn exactly: {advice}") from error
     return _sort(np.array(items))
 
 
-def trace_bound(K: ArrayLike, indices: Sequence[int] | Index, noise_variance: float) -> float:
-    """Bound of [S] eq. 51 on the KL divergence of the sparse posterior: tr(K - Q) / sigma^2.
-
-    Q = K_{.,Z} K_Z^+ K_{Z,.} is the Nystrom approximation of K on Z = `indices`; a singular K_Z is
-    as good as any. 0 when Z holds every item, tr(K) / sigma^2 when it is empty.
-
-    Parameters
-    ----------
-    K : array of shape (N, N)
-        Symmetric positive semi-definite.
-    indices : sequence of distinct items
-    noise_variance : float
-        sigma^2, in the unit of K; positive.
-
-    Raises
-    ------
-    ValueError
-        If `K` is not a finite symmetric square matrix with a non-negative diagonal, `indices` are
-        not distinct items, or `noise_variance` is not positive.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from tvbandits.queries.k_dpp import trace_bound
-    >>> print(trace_bound(np.eye(4), [0, 1, 2], noise_variance=0.5))
-    2.0
-    """
-    kernel = _check_kernel_matrix(K)
-    Z = as_rows(indices, len(kernel), "indices")
-    noise_variance_number("noise_variance", noise_variance)
-    block = kernel[np.ix_(Z, Z)]
-    rounding = 1e-12 * float(np.diagonal(kernel).max(initial=0.0))
-    greedily = pivoted_cholesky(np.diagonal(block), lambda i: block[i], len(Z), rounding)
-    L = np.tril(greedily.G[:, greedily.pivots].T)
-    V = solve_lower(L, kernel[Z[greedily.pivots]])
-    left = np.maximum(np.diagonal(kernel) - np.einsum("ij,ij->j", V, V), 0.0)
-    left[Z] = 0.0
-    return float(left.sum()) / noise_variance
-
-
 def _greedy(kernel: Array, k: int, tolerance: float) -> Index:
+    """Return the greedy set of a valid kernel matrix, in the order of choice."""
     # [S] Algorithm 3, lines 3 to 6: the pivots of a Cholesky factor are the largest Schur complements.
     if len(kernel) <= max(4 * k, 256):
-        # All pivots by compiled code cost less than k of them one by one.
+        # LAPACK computes all pivots faster than Python k of them.
         pivots = greedy_pivots(kernel, tolerance)
         if len(pivots) >= k:
             return pivots[:k]
@@ -453,24 +417,26 @@ def _greedy(kernel: Array, k: int, tolerance: float) -> Index:
 
 
 def _scale(kernel: Array) -> float:
-    """Mean of the diagonal; 1 where that is 0 or there is none."""
+    """Return the mean of the diagonal; 1 if it is 0 or the matrix is empty."""
     return float(np.diagonal(kernel).sum()) / max(len(kernel), 1) or 1.0
 
 
 def _likelihood_kernel(kernel: Array, scale: float, jitter: float) -> Array:
-    """Return L of the k-DPP: a kernel over its scale, with a jitter on the diagonal."""
+    """Return L of the k-DPP: the kernel matrix over its scale, with a jitter on the diagonal."""
     L = kernel / scale
     L[np.diag_indices_from(L)] += jitter
     return np.asarray(L)
 
 
 def _sort(items: Index) -> Index:
+    """Return the items in ascending order, read-only."""
     ordered = np.sort(items)
     ordered.setflags(write=False)
     return ordered
 
 
 def _check_kernel_matrix(K: ArrayLike) -> Array:
+    """Return a kernel matrix as floats; raise a `ValueError` if it is none."""
     kernel = as_floats(K, "K")
     if kernel.ndim != 2 or kernel.shape[0] != kernel.shape[1]:
         raise ValueError(f"K must be square, got shape {kernel.shape}")
@@ -482,13 +448,14 @@ def _check_kernel_matrix(K: ArrayLike) -> Array:
 
 
 def _refuse(bad: NDArray[np.bool_], kernel: Array, needs: str) -> None:
-    """Say which entry of a matrix is the first bad one, if there is any."""
+    """Raise a `ValueError` about the first bad entry of a matrix, if there is one."""
     if bad.any():
         row, column = np.argwhere(bad)[0]
         raise ValueError(f"K must {needs}, got {kernel[row, column]} at ({row}, {column})")
 
 
 def _check_size(k: int, N: int) -> int:
+    """Return the size of a set; raise a `ValueError` unless it is from 0 to N."""
     size = whole_number("k", k, at_least=0)
     if size > N:
         raise ValueError(f"k must be from 0 to {N}, got {size}")

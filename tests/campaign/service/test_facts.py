@@ -35,7 +35,7 @@ def stations(folder: Path, history: dict[str, Sequence[float]]) -> dict[str, Sta
         for name, values in history.items():
             for t, value in enumerate(values, start=1):
                 made.tell(SITES.X[[NAMES.index(name)]], [value], float(t))
-        return {each.name: each for each in Facts(made.overview).stations}
+        return {each.name: each for each in Facts(made).stations}
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,8 @@ def stations(folder: Path, history: dict[str, Sequence[float]]) -> dict[str, Sta
     [
         ([0.1, 0.2, 0.3], ()),
         ([0.1, 0.5, 0.5, 0.5, 0.5], ()),
-        ([0.1, 0.5, 0.5, 0.5, 0.5, 0.5], ("stuck: 0.5 for 5 readings",)),
-        ([0.5] * 7, ("stuck: 0.5 for 7 readings",)),
+        ([0.1, 0.5, 0.5, 0.5, 0.5, 0.5], ("stuck: the last 5 readings are all 0.5",)),
+        ([0.5] * 7, ("stuck: the last 7 readings are all 0.5",)),
         ([0.5] * 7 + [0.6], ()),
         ([0.1, NAN, NAN], ()),
         ([0.1, NAN, NAN, NAN], ("silent: the last 3 readings failed",)),
@@ -52,7 +52,7 @@ def stations(folder: Path, history: dict[str, Sequence[float]]) -> dict[str, Sta
         ([NAN, NAN, NAN, 0.1], ()),
         (
             [0.5] * 5 + [NAN] * 3,
-            ("silent: the last 3 readings failed", "stuck: 0.5 for 5 readings"),
+            ("silent: the last 3 readings failed", "stuck: the last 5 readings are all 0.5"),
         ),
     ],
 )
@@ -87,7 +87,7 @@ def test_a_biased_station(
         for t in range(1, pairs + 1):
             made.tell(SITES.X[[1]], [np.sin(t)], float(t))
             made.answer(SITES.X[[1]], [np.sin(t) + offset + chance[t - 1]], float(t), 0.04)
-        (mill,) = Facts(made.overview).stations
+        (mill,) = Facts(made).stations
     assert mill.problems == problems
 
 
@@ -99,8 +99,8 @@ def test_an_expert_hides_no_station_that_is_stuck(tmp_path: Path) -> None:
         for t in range(1, 6):
             made.tell(SITES.X[[1]], [0.5], float(t))
             made.answer(SITES.X[[1]], [np.sin(t)], float(t), 0.04)
-        (mill,) = Facts(made.overview).stations
-    assert mill.problems == ("stuck: 0.5 for 5 readings",)
+        (mill,) = Facts(made).stations
+    assert mill.problems == ("stuck: the last 5 readings are all 0.5",)
 
 
 def test_what_a_calibration_knows(tmp_path: Path) -> None:
@@ -112,13 +112,13 @@ def test_what_a_calibration_knows(tmp_path: Path) -> None:
         SITES, kernel=RBF(2.0), noise_variance=0.01, expert=expert, queries_per_step=2
     )
     with campaign(tmp_path, bandit) as made:
-        assert Facts(made.overview).calibrations == []
+        assert Facts(made).calibrations == []
         rng = np.random.default_rng(1)
         for t in range(1, 13):
             X = made.ask(float(t))
             made.tell(X, np.sin(X[:, 0] + t) + rng.normal(0, 0.1, len(X)), float(t))
     with Campaign.open(tmp_path / "c.db") as made:  # who looks needs no expert
-        (sentence,) = Facts(made.overview).calibrations
+        (sentence,) = Facts(made).calibrations
     assert expert.report().has_bias
     assert f": {expert.report()}." in sentence
 
@@ -139,7 +139,7 @@ def test_what_is_left_to_lose(tmp_path: Path, minimize: bool) -> None:
             made.drop(made.pending)
             made.tell(SITES.X[[row]], [[0.0, 1.0, -1.0, 0.2][row]], float(t))
         made.ask(6.0)
-        facts = Facts(made.overview)
+        facts = Facts(made)
         assert facts.names[facts.best] == ("south" if minimize else "mill")
         assert facts.width == 3.0
         mean, deviation = made.predict(SITES.X, 6.0)
@@ -161,7 +161,7 @@ def test_what_is_expected_has_its_95_interval_and_unit(tmp_path: Path, minimize:
             made.tell(SITES.X[[row]], [[0.0, 100.0, -100.0, 20.0][row]], float(t))
         for _ in range(4):
             made.ask(5.0)
-        facts = Facts(made.overview)
+        facts = Facts(made)
         mean, deviation = made.predict(SITES.X, 5.0)
         assert pytest.approx(norm.ppf(0.975), abs=1e-3) == HALF_WIDTH
         assert {name for name, _ in facts.reasons} == {*facts.names}
@@ -176,12 +176,12 @@ def test_what_is_expected_has_its_95_interval_and_unit(tmp_path: Path, minimize:
 
 def test_large_intervals_are_written_in_full(tmp_path: Path) -> None:
     with campaign(tmp_path, unit="ppb") as made:
-        assert Facts(made.overview).interval(1234.5, 100.0) == "1234 ± 200 ppb"
-        assert Facts(made.overview).interval(0.5, 0.01) == "0.500 ± 0.020 ppb"
-        assert Facts(made.overview).interval(3e-9, 1e-9) == "3e-09 ± 2e-09 ppb"
-        assert Facts(made.overview).interval(1013.254, 0.0107) == "1013.254 ± 0.021 ppb"
-        assert Facts(made.overview).interval(1.2345e-6, 1.6e-8) == "1.234e-06 ± 3.1e-08 ppb"
-        assert Facts(made.overview).interval(1.2345e11, 1.6e9) == "1.234e+11 ± 3.1e+09 ppb"
+        assert Facts(made).interval(1234.5, 100.0) == "1234 ± 200 ppb"
+        assert Facts(made).interval(0.5, 0.01) == "0.500 ± 0.020 ppb"
+        assert Facts(made).interval(3e-9, 1e-9) == "3e-09 ± 2e-09 ppb"
+        assert Facts(made).interval(1013.254, 0.0107) == "1013.254 ± 0.021 ppb"
+        assert Facts(made).interval(1.2345e-6, 1.6e-8) == "1.234e-06 ± 3.1e-08 ppb"
+        assert Facts(made).interval(1.2345e11, 1.6e9) == "1.234e+11 ± 3.1e+09 ppb"
 
 
 def test_times_are_those_of_the_clock(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_times_are_those_of_the_clock(tmp_path: Path) -> None:
     ) as made:
         made.tell(SITES.X[[1]], [1.0], "2024-01-02 06:00")
         made.tell(SITES.X[[1]], [1.0], "2024-01-02 08:00")
-        facts = Facts(made.overview)
+        facts = Facts(made)
         assert facts.format_time(facts.now) == "2024-01-02 08:00"
         assert [t for t, *_ in facts.course] == [30.0, 32.0, 34.0, 36.0, 38.0, 42.0]
         for t, mean, deviation in facts.course:
@@ -212,7 +212,7 @@ def test_domains_without_sites(tmp_path: Path, domain: Any) -> None:
         X = made.ask(1.0)
         made.tell(X, [0.5], 1.0)
         made.ask(2.0)
-        facts = Facts(made.overview)
+        facts = Facts(made)
         assert len(facts.names) == len(facts.places)
         mean, _ = made.predict(facts.places, 1.0)
         np.testing.assert_array_equal(facts.belief[0], mean)
@@ -222,7 +222,7 @@ def test_domains_without_sites(tmp_path: Path, domain: Any) -> None:
 
 def test_before_anything(tmp_path: Path) -> None:
     with campaign(tmp_path) as made:
-        facts = Facts(made.overview)
+        facts = Facts(made)
         assert facts.stations == []
         assert facts.now == 0.0
         assert [t for t, *_ in facts.course] == [0.0, 1.0, 2.0, 3.0, 5.0]

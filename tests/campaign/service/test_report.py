@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.browser import looking
+from tests.helpers.browser import open_page
 from tests.helpers.silent import Silent
 from tvbandits import Box, Campaign, Candidates, Clock, policies
 from tvbandits.campaign.service.page import MOST_DOTS, campaign_page
@@ -42,7 +42,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
             campaign.tell(SITES.X[[3]], [np.nan], float(t))
             campaign.tell(SITES.X[[5]], [0.5], float(t))
         campaign.ask(15.0, n=4)
-        (folder / "page.html").write_text(campaign_page(campaign.overview), encoding="utf-8")
+        (folder / "page.html").write_text(campaign_page(campaign), encoding="utf-8")
     return folder / "page.html"
 
 
@@ -53,7 +53,7 @@ def test_the_words(network: Path) -> None:
     assert "Go to " in text
     assert "stations with problems<b>2</b>" in text
     assert "<td>Station D</td><td>silent: the last 6 readings failed</td>" in text
-    assert "<td>Station F</td><td>stuck: 0.5 for 6 readings</td>" in text
+    assert "<td>Station F</td><td>stuck: the last 6 readings are all 0.5</td>" in text
     assert "As of 2024-05-16" in text
     ahead = re.search(r"<h2>Forecast.*?</thead>", text, flags=re.DOTALL)[0]  # type: ignore[index]
     assert re.findall(r"2024-05-\d\d", ahead) == [f"2024-05-{day}" for day in (16, 17, 18, 19, 21)]
@@ -81,7 +81,7 @@ def test_page_of_many_sites_and_the_dots_of_many_readings_stay_below_a_megabyte(
     bandit = policies.sw_gp_ucb(Candidates(X), kernel=RBF(9.0), noise_variance=0.1, window=50)
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
         campaign.tell(X, rng.standard_normal(len(X)), np.ones(len(X)))
-        text = campaign_page(campaign.overview)
+        text = campaign_page(campaign)
     assert "10 more are not shown" in text
     shares = np.round(rng.uniform(0, 100, (2, MOST_DOTS)), 2)
     assert len(text.encode()) + len(dots("reading", *shares)) < 1_000_000
@@ -92,7 +92,7 @@ def test_script_that_got_in_does_not_run(network: Path, tmp_path: Path) -> None:
     evil = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\">"
     page = tmp_path / "page.html"
     page.write_text(network.read_text().replace("<h1>", f"{evil}<h1>"))
-    with looking(page.as_uri()) as looked:
+    with open_page(page.as_uri()) as looked:
         assert looked.page.title() == "Ozone <network>"
         assert any("Content Security Policy" in each for each in looked.complaints)
 
@@ -109,9 +109,9 @@ def test_names_on_the_map_do_not_cover_each_other(tmp_path: Path, width: int) ->
     with Campaign.create(tmp_path / "c.db", bandit, about=about) as campaign:
         campaign.tell(X, np.sin(X[:, 0]), 1.0)
         campaign.ask(2.0, n=8)
-        (tmp_path / "page.html").write_text(campaign_page(campaign.overview), encoding="utf-8")
+        (tmp_path / "page.html").write_text(campaign_page(campaign), encoding="utf-8")
         out = len(campaign.pending)
-    with looking((tmp_path / "page.html").as_uri(), width) as looked:
+    with open_page((tmp_path / "page.html").as_uri(), width) as looked:
         boxes = looked.page.evaluate(
             """[...document.querySelectorAll("#map .label")].map(each => [
                 getComputedStyle(each).visibility,
@@ -131,7 +131,7 @@ def test_names_on_the_map_do_not_cover_each_other(tmp_path: Path, width: int) ->
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_what_comes_next_is_not_cut(network: Path, width: int, dark: bool) -> None:
-    with looking(network.as_uri(), width, dark=dark) as looked:
+    with open_page(network.as_uri(), width, dark=dark) as looked:
         boxes = looked.page.evaluate(
             """[...document.querySelectorAll("section")].filter(
                 each => /Forecast|Stations/.test(each.querySelector("h2").textContent)
@@ -150,7 +150,7 @@ def test_what_comes_next_is_not_cut(network: Path, width: int, dark: bool) -> No
     ("width", "dark"), [(390, False), (390, True), (1280, False), (1280, True)]
 )
 def test_it_fits_and_asks_nobody(network: Path, width: int, dark: bool) -> None:
-    with looking(network.as_uri(), width, dark=dark) as looked:
+    with open_page(network.as_uri(), width, dark=dark) as looked:
         assert looked.fits
         assert looked.complaints == []
         assert looked.requests == [network.as_uri()]
@@ -168,7 +168,7 @@ def test_the_slider_moves_the_belief_by_keys(network: Path) -> None:
     def drawn() -> object:
         return looked.page.evaluate("document.querySelector('#belief g:not(.hidden)').innerHTML")
 
-    with looking(network.as_uri(), 390) as looked:
+    with open_page(network.as_uri(), 390) as looked:
         now, said = drawn(), looked.page.inner_text("#belief-at")
         slider = looked.page.locator("#belief-slider")
         assert slider.get_attribute("aria-valuetext") == said == "2024-05-16"
@@ -187,7 +187,7 @@ def test_the_slider_moves_the_belief_by_keys(network: Path) -> None:
 
 @pytest.mark.slow
 def test_tooltips_and_labels(network: Path) -> None:
-    with looking(network.as_uri(), 1200) as looked:
+    with open_page(network.as_uri(), 1200) as looked:
         assert "Station" in (looked.page.text_content("#map use title") or "")
         pictures = looked.page.locator(".plot")
         for i in range(pictures.count()):
@@ -218,13 +218,13 @@ def test_a_line_that_is_minimized(tmp_path: Path, played: bool) -> None:
         for t in range(1, 6 if played else 1):
             X = campaign.ask(float(t))
             campaign.tell(X, np.cos(X[:, 0]), float(t))
-        text = campaign_page(campaign.overview)
+        text = campaign_page(campaign)
         best = campaign.recommend(5.0) if played else None
     (tmp_path / "page.html").write_text(text, encoding="utf-8")
     assert "Nothing is pending" in text
     if best is not None:
         shown = float(re.findall(r"Best guess: ([-\d.]+):", text)[0])
         assert shown == pytest.approx(best[0], abs=0.2)
-    with looking((tmp_path / "page.html").as_uri(), 390) as looked:
+    with open_page((tmp_path / "page.html").as_uri(), 390) as looked:
         assert looked.fits
         assert looked.complaints == []

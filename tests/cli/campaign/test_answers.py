@@ -43,7 +43,7 @@ def test_questions_say_what_time_they_are_about(asked: tuple[Path, str], command
     fine(command("tell", file, "--site", "A", "--reward", 19.5, "--at", 6))
     said = command("questions", file, "--format", "json")
     assert json.loads(said.out)["t"] == 6
-    assert "about 2024-01-01 06:00:00" in said.err
+    assert "for 2024-01-01 06:00:00" in said.err
     shown = command("questions", file, "--at", 7)
     assert shown.err == ""
 

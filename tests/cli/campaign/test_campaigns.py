@@ -19,12 +19,12 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.campaign.test_campaign import execute
 from tests.helpers.commands import Command, commands, fine, one_line
-from tests.helpers.folders import made_once
+from tests.helpers.folders import fill_once
 from tvbandits import Campaign, Candidates, policies, rate
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import iterate
 from tvbandits.comparison.summary import Run
-from tvbandits.text import interval_text
+from tvbandits.text import format_interval
 
 SITES = "site,km,height\nnorth,0,1\nmill,2.5,1\nsouth,5,2\neast,7.5,0\n"
 
@@ -56,7 +56,7 @@ def place(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         made = fine(command("new", "c.db", "--config", "c.toml"))
         assert made.startswith("c.db: a campaign on Candidates")
 
-    made_once(config, tmp_path, new)
+    fill_once(config, tmp_path, new)
     return tmp_path / "c.db"
 
 
@@ -70,7 +70,7 @@ def brought(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         (tmp_path / "b.toml").write_text(BROUGHT)
         assert command("new", "b.db", "--config", "b.toml").status == 0
 
-    made_once(BROUGHT, tmp_path, new)
+    fill_once(BROUGHT, tmp_path, new)
     return tmp_path / "b.db"
 
 
@@ -129,9 +129,7 @@ def test_a_name_with_a_comma_is_one_name(
     for option, name in (("--available", "hall, west"), ("--without", "mill")):
         assert fine(command("ask", "a.db", "--at", 1, option, name)) == "hall, west\n"
     Path("day.csv").write_text("ad,time,successes,trials\nmill,1,1,9\n")
-    missing = (
-        r"columns site \(or what --station names\), and .*; there are: ad, time, successes, trials$"
-    )
+    missing = r"columns site \(or what --station names\), and .*: ad, time, successes, trials\. Of"
     one_line(command("tell", "a.db", "--csv", "day.csv"), missing)
 
 
@@ -338,7 +336,7 @@ def test_forecasts_are_predictions_best_first(command: Command, played: Path) ->
     assert [row["mean"] for row in said["forecast"]] == mean[order].tolist()
     assert [row["deviation"] for row in said["forecast"]] == deviation[order].tolist()
     one = fine(command("forecast", played, "--at", "2024-01-01 09:00", "--site", "mill"))
-    assert one == f"mill: {interval_text(mean[1], 1.96 * deviation[1], '+-')} (95%)\n"
+    assert one == f"mill: {format_interval(mean[1], 1.96 * deviation[1], '+-')} (95%)\n"
     low, high = mean - 1.96 * deviation, mean + 1.96 * deviation
     bounds = np.array([row["interval_95"] for row in said["forecast"]])
     np.testing.assert_allclose(bounds, np.stack([low, high], axis=1)[order])
@@ -373,7 +371,7 @@ def test_a_forecast_beside_the_control(command: Command, place: Path) -> None:
         r"north: (1[.]9\d|2[.]0\d) [+]- ",
         fine(command("forecast", "k.db", "--at", 2, "--relative")),
     )
-    one_line(command("forecast", place, "--relative"), "nothing is relative without a control")
+    one_line(command("forecast", place, "--relative"), "relative predictions need a control")
 
 
 def test_a_backup_is_a_campaign(command: Command, played: Path) -> None:
@@ -443,8 +441,8 @@ WRONG: dict[str, tuple[str, str]] = {
     "a table with more": ("tell c.db --csv more.csv", "line 2 has '7' in column 4, which has no name"),
     "a table with two": ("tell c.db --csv two.csv", 'two.csv: there are two columns "reward"'),
     "drop what is not out": ("drop c.db --site north", "north is not pending"),
-    "questions": ("questions c.db --at 1", "nothing to ask"),
-    "answers": ("answer c.db --site north --value 1 --at 1", "nothing to answer"),
+    "questions": ("questions c.db --at 1", "questions need a query plan"),
+    "answers": ("answer c.db --site north --value 1 --at 1", "answer needs a query plan"),
     "a token of no campaign": ("token none/c.db anna", "none/c.db"),
     "a token of a file of another kind": ("token sites.csv anna", "sites.csv"),
     "a token of an unknown role": ("token c.db anna --role root", "root"),
@@ -517,7 +515,7 @@ outside = {}
         (LONG.format("1\nnoise_sd = 1e300"), r"noise_sd must .*, got 1e\+300"),
         (LONG.format("1\n[expert]\nbrought = true"), "unknown 'brought'; there are: budget, maker"),
         ("domain.coordinates = 1\n" + LONG.format(1), "coordinates must be a list of columns, got 1"),
-        ("domain.safe = ['north']\n" + LONG.format(1), "safe needs"),
+        ("domain.safe = ['north']\n" + LONG.format(1), "safe is for campaigns with limits"),
         ('[domain]\narms = ["a\\u001b", "b"]\n[policy]', "each site must be a printable text"),
         ("[[[", "c2.toml"),
     ],

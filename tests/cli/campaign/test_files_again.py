@@ -25,10 +25,11 @@ def test_tell_csv_lists_what_was_retracted_or_moved(command: Command, imported: 
     fine(command("correct", imported, "--site", "A", "--at", 2, "--to", 3))
     said = fine(command("tell", imported, "--csv", "day.csv"))  # nor does 900 need --yes again
     assert said.startswith(
-        "0 new readings, 6 already recorded, 2 not brought back (A at t = 2: 5 was moved to t = 3 by "
+        "0 new readings, 6 already recorded, 2 left out as withdrawn before (A at t = 2: 5 was moved to "
+        "t = 3 by "
     )
     assert "D at t = 2: 900 was retracted by " in said
-    assert "; to bring one back, tell it under a --key of its own); 7 readings in all" in said
+    assert "; to record one again, give it its own --key); 7 readings in all" in said
     values = json.loads(fine(command("tell", imported, "--csv", "day.csv", "--format", "json")))
     assert [each["line"] for each in values["withdrawn"]] == [6, 9]
     assert (values["received"], values["new"], values["readings"]) == (8, 0, 7)
@@ -42,7 +43,7 @@ def test_new_rows_beside_withdrawn_ones_of_their_time_are_told(
     rows = [*LINES[4:], "A,3,5.1", "B,3,6.1"]
     Path("day.csv").write_text("site,time,reward\n" + "\n".join(rows) + "\n")
     said = fine(command("tell", imported, "--csv", "day.csv"))
-    assert said.startswith("2 new readings, 2 already recorded, 2 not brought back (")
+    assert said.startswith("2 new readings, 2 already recorded, 2 left out as withdrawn before (")
     with Campaign.open(imported) as campaign:
         assert campaign.status.readings == 8
         assert campaign.verify().consistent
@@ -51,7 +52,7 @@ def test_new_rows_beside_withdrawn_ones_of_their_time_are_told(
 def test_one_reading_comes_back_under_a_key(command: Command, imported: Path) -> None:
     reading = ("tell", imported, "--site", "D", "--at", 2, "--reward", 900)
     fine(command("retract", imported, "--site", "D", "--at", 2))
-    assert "1 not brought back (D at t = 2: 900 was retr" in fine(command(*reading))
+    assert "1 left out as withdrawn before (D at t = 2: 900 was retr" in fine(command(*reading))
     said = command(*reading, "--key", "it was right", "--yes")
     assert fine(said).startswith("1 new reading; 8 readings in all")
 

@@ -35,7 +35,7 @@ def write(name: str, times: list[str], above: str = "") -> None:
 
 def test_new_without_a_station_leaves_it_out_of_sites_and_history(command: Command) -> None:
     out = fine(command("new", "c.db", *NEW, "--without", "Eck"))
-    assert "columns that are no site ('Eck')" in out
+    assert "columns that are not sites ('Eck')" in out
     assert "Eck" not in fine(command("sites", "list", "c.db"))
 
 

@@ -100,7 +100,7 @@ def test_a_correction_says_what_is_on_record_now(command: Command, network: Path
     said = fine(command("correct", network, "--site", "ST1", "--at", 3, "--reward", 2.5))
     assert said.startswith("corrected: ST1 at 2024-01-30 03:00:00, which was 1.5 and is 2.5 now;")
     said = fine(command("correct", network, "--site", "ST1", "--at", 3, "--to", 4))
-    assert "which was 2.5, its time now 2024-01-30 04:00:00;" in said
+    assert "which was 2.5, moved to 2024-01-30 04:00:00;" in said
 
 
 def test_a_file_may_be_imported_again_after_one_of_its_readings_was_corrected(
@@ -121,6 +121,22 @@ def test_a_file_may_be_imported_again_after_one_of_its_readings_was_corrected(
     one_line(command("tell", network, "--csv", "day.csv"), "there is already a reading of")
 
 
+def test_ask_says_that_the_available_sites_are_retired(command: Command, network: Path) -> None:
+    fine(command("sites", "retire", network, "ST2"))
+    one_line(command("ask", network, "--at", 7, "--available", "ST2"), "would be are retired")
+
+
+def test_tell_without_a_time_names_the_time_of_a_site_that_nobody_was_asked_to_read(
+    command: Command, network: Path
+) -> None:
+    asked = fine(command("ask", network, "--at", 70)).strip()
+    other = {"ST1": "ST2"}.get(asked, "ST1")
+    said = command("tell", network, "--site", other, "--reward", 1.5)
+    assert f"{other}, so that this is its reading at 2024-02-01 22:00:00: --at says" in said.err
+    for options in (("--site", asked), ("--site", other, "--at", 69)):
+        assert command("tell", network, "--reward", 1.5, *options).err == ""
+
+
 def test_skip_doubtful_leaves_out_unusual_rows_without_a_question(
     command: Command, network: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,6 +153,22 @@ def test_skip_doubtful_leaves_out_unusual_rows_without_a_question(
     assert fine(command("tell", network, "--csv", "day.csv", "--skip-doubtful")).startswith("0 new")
 
 
+def test_skip_doubtful_leaves_out_one_cell_of_a_line_with_a_reading_of_each_site(
+    command: Command, network: Path
+) -> None:
+    Path("day.csv").write_text(GOOD)
+    fine(command("tell", network, "--csv", "day.csv"))
+    Path("wide.csv").write_text("time,ST1,ST2,ST3\n10,1,5000,3\n11,1,2,3\n")
+    said = command("tell", network, "--csv", "wide.csv", "--skip-doubtful", "--format", "json")
+    (refused,) = json.loads(said.out)["refused"]
+    assert refused["line"] == 2
+    assert "ST2: 5000 is far" in refused["error"]
+    with Campaign.open(network) as campaign:
+        rewards = campaign.state.rewards
+        assert rewards.y[rewards.t == 10].tolist() == [1, 3]
+        assert rewards.y[rewards.t == 11].tolist() == [1, 2, 3]
+
+
 def test_skip_doubtful_is_for_tables_and_not_beside_yes(command: Command, network: Path) -> None:
     one_line(command("tell", network, "--csv", "day.csv", "--skip-doubtful", "--yes"), "--yes")
     one = ("--site", "ST1", "--reward", 1)
@@ -146,7 +178,9 @@ def test_skip_doubtful_is_for_tables_and_not_beside_yes(command: Command, networ
 @pytest.mark.usefixtures("network")
 def test_new_says_whether_times_may_be_dates(command: Command) -> None:
     new = ("--policy", "frugal-gp-ucb", "--sites", "sites.csv", "--config")
-    assert "no clock: times are numbers; --clock 1h" in fine(command("new", "c.db", *new, "c.toml"))
+    assert "no clock: times are numbers; with --clock 1h" in fine(
+        command("new", "c.db", *new, "c.toml")
+    )
     assert "no clock" not in fine(command("new", "d.db", *new, "d.toml", "--clock", "1h"))
 
 
@@ -213,7 +247,8 @@ def test_an_ask_without_a_time_says_which_time_it_is_for(command: Command, gauge
     said = command("ask", gauges)
     assert said.status == 0
     assert said.err.startswith(
-        "tvbandits: for 2024-01-31 01:00:00, one unit of the clock after the last reading; now is "
+        "tvbandits: points for 2024-01-31 01:00:00, one unit of the clock after the last reading; it is "
+        "now "
     )
     assert "--at" in said.err
     assert command("ask", gauges, "--at", "2024-01-31 02:00").err == ""

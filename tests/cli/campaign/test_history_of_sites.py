@@ -92,7 +92,7 @@ def test_new_with_a_history_reads_a_long_table_and_makes_one_expert_that_it_does
         ("gp-ucb", None, "gp-ucb does not learn from a history"),
         ("adaptive-gp-ucb", "time,A\n0,1.0\n1,off\n", "off"),
         ("adaptive-gp-ucb", "time,E,F\n0,1.0,2.0\n", "time, e, f"),
-        ("adaptive-gp-ucb", "site,time,reward,variance\nA,0,1.0,0.5\n", "no variances"),
+        ("adaptive-gp-ucb", "site,time,reward,variance\nA,0,1.0,0.5\n", "cannot have variances"),
     ],
 )
 def test_new_refuses_a_history_that_cannot_be_used_and_leaves_no_campaign(

@@ -14,11 +14,11 @@ from tvbandits.gp.ensemble.empirical import (
     TimedReadings,
     component_correlations,
     empirical_models,
-    estimated_shrinkage,
+    estimate_shrinkage,
     principal_components,
-    reading_table,
+    tabulate_readings,
 )
-from tvbandits.gp.ensemble.filters import filters_at_prior
+from tvbandits.gp.ensemble.filters import initial_filters
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.validation import Array
 
@@ -29,7 +29,7 @@ SPACE = EmpiricalSpace.of(COMPONENTS, VARIANCES, np.zeros(9))
 PLACES = EmpiricalSpace.of(COMPONENTS, np.zeros(9), np.linspace(0.2, 1.8, 9))
 
 
-def over_places(space: EmpiricalSpace) -> Array:
+def place_covariance(space: EmpiricalSpace) -> Array:
     """Return the covariance of the places."""
     V = space.place_features(9)
     return np.asarray(V @ space.feature_covariance(np.zeros((9, 9)), 1.0) @ V.T)
@@ -44,12 +44,12 @@ def autoregression(steps: int, rho: float, seed: int = 0) -> Array:
     return np.array(rows)
 
 
-def test_filters_have_moments_of_process_whose_components_have_their_own_times() -> None:
+def test_filters_have_moments_of_a_process_with_one_time_per_component() -> None:
     model = replace(
         ROUGH, static_space=PLACES, drift_space=SPACE, component_times=(9.0, 0.5), smooth=False
     )
     every, times = np.arange(9), np.arange(4.0)
-    (filters,) = filters_at_prior([model], POINTS, 3.0)
+    (filters,) = initial_filters([model], POINTS, 3.0)
     rng, values = np.random.default_rng(1), []
     for _ in times:
         values.append(rng.normal(size=9))
@@ -69,24 +69,24 @@ def test_filters_have_moments_of_process_whose_components_have_their_own_times()
     np.testing.assert_allclose(H @ filters.covariance[0] @ H.T, covariance, atol=1e-6)
 
 
-def test_reading_table_has_means_and_gaps() -> None:
-    table = reading_table(
+def test_reading_table_averages_repeats_and_marks_gaps() -> None:
+    table = tabulate_readings(
         np.array([0, 0, 2]), np.array([1, 1, 0]), np.array([3.0, 5.0, -1.0]), count=2
     )
     np.testing.assert_array_equal(table, [[np.nan, 4.0], [np.nan, np.nan], [-1.0, np.nan]])
 
 
-def test_principal_components_keep_variances_and_shrink_the_rest() -> None:
+def test_principal_components_keep_variances_and_shrink_covariances() -> None:
     components, variances = principal_components(MATRIX, 0.25)
-    shrunk = components @ np.diag(variances) @ components.T
-    np.testing.assert_allclose(np.diag(shrunk), np.diag(MATRIX))
-    rest = ~np.eye(9, dtype=bool)
-    np.testing.assert_allclose(shrunk[rest], 0.75 * MATRIX[rest])
+    covariance = components @ np.diag(variances) @ components.T
+    np.testing.assert_allclose(np.diag(covariance), np.diag(MATRIX))
+    off_diagonal = ~np.eye(9, dtype=bool)
+    np.testing.assert_allclose(covariance[off_diagonal], 0.75 * MATRIX[off_diagonal])
     assert (np.diff(variances) <= 0).all()
 
 
-def test_principal_components_have_no_variance_below_zero() -> None:
-    # Correlations of pairs that were read at different times need not fit together.
+def test_principal_components_have_no_negative_variance() -> None:
+    # Correlations of pairs that were read at different times need not be consistent.
     pairs = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
     assert np.linalg.eigvalsh(pairs).min() < -0.5
     assert principal_components(pairs, 0.1)[1].min() == 0.0
@@ -118,8 +118,8 @@ def test_empirical_models_find_covariance_and_times(gaps: float) -> None:
         shrunk = 0.9 * MATRIX + 0.1 * np.diag(np.diag(MATRIX))
         assert isinstance(model.drift_space, EmpiricalSpace)
         assert isinstance(model.static_space, EmpiricalSpace)
-        np.testing.assert_allclose(over_places(model.drift_space), shrunk / unit, atol=0.1)
-        lasting = model.static * over_places(model.static_space)
+        np.testing.assert_allclose(place_covariance(model.drift_space), shrunk / unit, atol=0.1)
+        lasting = model.static * place_covariance(model.static_space)
         between = np.diag(lasting) - share * model.drift / unit * np.diag(MATRIX)
         np.testing.assert_allclose(between, between.mean(), atol=0.06)  # alike at all places
         np.testing.assert_allclose(lasting, np.diag(np.diag(lasting)), atol=1e-12)
@@ -138,12 +138,12 @@ def test_component_correlations_of_short_tables_are_not_too_small() -> None:
     np.testing.assert_allclose(np.mean(estimates, axis=0), rho, atol=0.03)
 
 
-def test_empirical_models_need_every_pair_of_places_together() -> None:
+def test_empirical_models_need_joint_readings_of_every_pair_of_places() -> None:
     table = autoregression(40, 0.8)
     assert empirical_models(table, 1.0)
     table[: 40 - CONFIG.fewest_pairs + 1, 0] = np.nan
     assert not empirical_models(table, 1.0)
-    assert not empirical_models(np.full((40, 3), 5.0), 1.0)  # nothing varies
+    assert not empirical_models(np.full((40, 3), 5.0), 1.0)  # constant readings
 
 
 def timed_readings(table: Array) -> TimedReadings:
@@ -160,13 +160,13 @@ def ensemble_of(table: Array) -> FilterEnsemble:
     return ensemble
 
 
-def test_filters_of_readings_are_those_of_one_time_after_the_other() -> None:
+def test_timed_readings_filters_equal_sequential_updates() -> None:
     table = autoregression(30, 0.8)
     ensemble, readings = ensemble_of(table), timed_readings(table)
     models = readings.models(9, 1.0)[:2]
     filters = readings.filters(models, ensemble, 30.0)
     values = table - ensemble.origin
-    (expected,) = filters_at_prior(models, POINTS, float(values.var()))
+    (expected,) = initial_filters(models, POINTS, float(values.var()))
     for row in values:
         expected = expected.update(np.arange(9), row, np.full(9, 1e-9))[0].predict(1.0)
     np.testing.assert_allclose(filters.mean, expected.mean, atol=1e-6)
@@ -177,9 +177,9 @@ def test_with_group_shares_the_weight_until_evidence_decides() -> None:
     table = autoregression(90, 0.9)
     ensemble, readings = ensemble_of(table[:60]), timed_readings(table[:60])
     filters = readings.filters(readings.models(9, 1.0), ensemble, 60.0)
-    both = ensemble.with_group(filters, 60.0)
+    both = ensemble.replace_group(filters, 60.0)
     assert both.weights[-len(filters) :].sum() == pytest.approx(0.5)
-    again = both.with_group(filters, 60.0)
+    again = both.replace_group(filters, 60.0)
     np.testing.assert_allclose(again.weights, both.weights)
     for t, row in enumerate(table[60:], 60):
         both = both.update(np.arange(4), row[:4], None, float(t))
@@ -187,17 +187,19 @@ def test_with_group_shares_the_weight_until_evidence_decides() -> None:
     assert both.weights[empirical].sum() > 0.8  # the process has this covariance
 
 
-def test_forecast_of_place_without_reading_follows_those_that_it_varies_with() -> None:
-    """Two places at opposite ends are alike, and their neighbours are not: distance cannot know."""
+def test_empirical_forecast_follows_correlated_places_at_any_distance() -> None:
+    """Two places at opposite ends vary alike, unlike their neighbours, which no distance can model."""
     rng, points = np.random.default_rng(5), np.arange(6.0)[:, None]
-    common = np.cumsum(rng.standard_normal(80)) / 3.0
+    shared_path = np.cumsum(rng.standard_normal(80)) / 3.0
     table = 0.1 * rng.standard_normal((80, 6))
-    table[:, [0, 5]] += common[:, None]
+    table[:, [0, 5]] += shared_path[:, None]
     ensemble = FilterEnsemble.of(points, 1e-4)
     for t, row in enumerate(table[:60]):
         ensemble = ensemble.update(np.arange(6), row, None, float(t))
     readings = timed_readings(table[:60])
-    empirical = ensemble.with_group(readings.filters(readings.models(6, 1.0), ensemble, 60.0), 60.0)
+    empirical = ensemble.replace_group(
+        readings.filters(readings.models(6, 1.0), ensemble, 60.0), 60.0
+    )
     errors = []
     for each in (ensemble, empirical):
         for t, row in enumerate(table[60:], 60):
@@ -206,17 +208,17 @@ def test_forecast_of_place_without_reading_follows_those_that_it_varies_with() -
     assert errors[1] < 0.5 * errors[0]
 
 
-def test_shrinkage_is_the_uncertainty_of_the_correlations() -> None:
-    """By the formula of Schaefer and Strimmer, pair by pair; the less is known, the more is shrunk."""
+def test_estimated_shrinkage_matches_schaefer_and_strimmer() -> None:
+    """By the formula of Schaefer and Strimmer, pair by pair: fewer readings, more shrinkage."""
     table = shared_weather(40, seed=2)
     covariance, count = np.cov(table.T, bias=True), table.shape[1]
     pairs = np.full((count, count), 40.0)
     r = np.corrcoef(table.T)
     off = [(i, j) for i in range(count) for j in range(count) if i != j]
     expected = sum((1 - r[i, j] ** 2) ** 2 / 40 for i, j in off) / sum(r[i, j] ** 2 for i, j in off)
-    assert estimated_shrinkage(covariance, pairs) == pytest.approx(expected)
-    assert estimated_shrinkage(7.0 * covariance, 4.0 * pairs) == pytest.approx(expected / 4)
+    assert estimate_shrinkage(covariance, pairs) == pytest.approx(expected)
+    assert estimate_shrinkage(7.0 * covariance, 4.0 * pairs) == pytest.approx(expected / 4)
     alone = np.random.default_rng(0).standard_normal((2000, 8))
-    independent = estimated_shrinkage(np.cov(alone.T), np.full((8, 8), 2000.0))
+    independent = estimate_shrinkage(np.cov(alone.T), np.full((8, 8), 2000.0))
     assert 0.5 < independent <= 1.0
-    assert estimated_shrinkage(np.zeros((3, 3)), np.full((3, 3), 16.0)) == 1.0
+    assert estimate_shrinkage(np.zeros((3, 3)), np.full((3, 3), 16.0)) == 1.0

@@ -1,4 +1,4 @@
-"""Kalman filters against dense Gaussian processes, and `batched_update` against the filters."""
+"""Kalman filters against dense Gaussian processes, and `update_batch` against the filters."""
 
 import math
 from dataclasses import replace
@@ -23,9 +23,9 @@ from tvbandits.gp.ensemble import filters as filters_module
 from tvbandits.gp.ensemble.filters import (
     Filters,
     StepReadings,
-    batched_update,
-    filters_at_prior,
+    initial_filters,
     step_batches,
+    update_batch,
 )
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
@@ -34,7 +34,7 @@ from tvbandits.validation import Array
 
 def filter_readings(model: ModelSpec, rows: Array, times: Array, y: Array) -> tuple[Filters, float]:
     """Return one model after all readings, and their log likelihood."""
-    (filters,) = filters_at_prior([model], POINTS, 3.0)
+    (filters,) = initial_filters([model], POINTS, 3.0)
     now, total = times[0], 0.0
     for t in np.unique(times):
         filters = filters.predict(t - now)
@@ -45,26 +45,28 @@ def filter_readings(model: ModelSpec, rows: Array, times: Array, y: Array) -> tu
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_filters_have_moments_of_dense_process(name: str) -> None:
+def test_filters_have_the_moments_of_the_dense_process(name: str) -> None:
     model = MODELS[name]
     rows, times, y = history()
     filters, _ = filter_readings(model, rows, times, y)
-    ahead = filters.predict(1.7)
+    prediction = filters.predict(1.7)
     every = np.arange(len(POINTS))
     H = filters.dynamics.observation(every)
     n, at = len(rows), np.full(len(POINTS), times[-1] + 1.7)
     K = dense_covariance(model, np.r_[rows, every], np.r_[times, at])
-    solved = np.linalg.solve(K[:n, :n] + model.nugget * np.eye(n), K[:n, n:])
-    # Features end at a ten-thousandth of the variance; what they leave out counts as noise.
-    close = 2e-3 if model.smooth else 1e-7
-    np.testing.assert_allclose(H @ ahead.mean[0], solved.T @ y, atol=5 * close)
-    residual = np.diag(ahead.dynamics.residual[0])
-    expected = K[n:, n:] - K[n:, :n] @ solved
-    np.testing.assert_allclose(H @ ahead.covariance[0] @ H.T + residual, expected, atol=close)
+    weights = np.linalg.solve(K[:n, :n] + model.nugget * np.eye(n), K[:n, n:])
+    # Features leave out a ten-thousandth of the variance, which counts as noise.
+    tolerance = 2e-3 if model.smooth else 1e-7
+    np.testing.assert_allclose(H @ prediction.mean[0], weights.T @ y, atol=5 * tolerance)
+    residual = np.diag(prediction.dynamics.residual[0])
+    expected = K[n:, n:] - K[n:, :n] @ weights
+    np.testing.assert_allclose(
+        H @ prediction.covariance[0] @ H.T + residual, expected, atol=tolerance
+    )
 
 
 @pytest.mark.parametrize("name", ["rough", "mixed", "seasonal"])
-def test_filters_have_scale_and_likelihood_of_conjugate_prior(name: str) -> None:
+def test_filters_have_scale_and_likelihood_of_the_conjugate_prior(name: str) -> None:
     model = MODELS[name]
     rows, times, y = history()
     filters, log_likelihood = filter_readings(model, rows, times, y)
@@ -76,12 +78,12 @@ def test_filters_have_scale_and_likelihood_of_conjugate_prior(name: str) -> None
 
 
 @pytest.mark.parametrize(("where", "hazard"), [("far from both", 0.05), ("between", 0.2)])
-def test_update_with_hazard_is_soft_reset(where: str, hazard: float) -> None:
-    """With nu, the probability of no restart: nu mean, nu^2 covariance + (1 - nu^2) prior."""
+def test_update_with_hazard_is_a_soft_reset(where: str, hazard: float) -> None:
+    """If nu is the probability of no restart: nu mean, nu^2 covariance + (1 - nu^2) prior."""
     rows, times, y = history()
     plain, _ = filter_readings(ROUGH, rows, times, y)
     soft = replace(
-        plain, dynamics=filters_at_prior([replace(ROUGH, hazard=hazard)], POINTS, 3.0)[0].dynamics
+        plain, dynamics=initial_filters([replace(ROUGH, hazard=hazard)], POINTS, 3.0)[0].dynamics
     )
     place, fresh = np.array([4, 7]), plain.restart()
     near = plain.dynamics.observation(place) @ (0.95 * plain.mean[0] + 0.05 * fresh.mean[0])
@@ -99,12 +101,12 @@ def test_update_with_hazard_is_soft_reset(where: str, hazard: float) -> None:
     expected, _ = shrunken.update(*readings)
     np.testing.assert_allclose(after.mean, expected.mean, rtol=1e-9)
     np.testing.assert_allclose(after.covariance, expected.covariance, rtol=1e-9)
-    if where == "between":  # the better fit tells how large the scale is
+    if where == "between":  # the more likely model determines the scale
         np.testing.assert_allclose(after.squares, expected.squares, rtol=1e-9)
 
 
 def test_update_raises_noise_below_rounding() -> None:
-    (filters,) = filters_at_prior([replace(ROUGH, nugget=1e-14)], POINTS, 1.0)
+    (filters,) = initial_filters([replace(ROUGH, nugget=1e-14)], POINTS, 1.0)
     readings = np.array([3]), np.zeros(1), np.full(1, 1e-16)
     filters, _ = filters.update(*readings)
     _, innovations = filters.update(*readings)
@@ -113,9 +115,9 @@ def test_update_raises_noise_below_rounding() -> None:
     np.testing.assert_allclose(innovations.variances, expected, rtol=1e-3)
 
 
-def test_update_counts_innovation_by_share_of_variance_beyond_sensor() -> None:
+def test_update_weights_an_innovation_by_its_variance_beyond_sensor_noise() -> None:
     """For one reading: the share of its predictive variance that is not the sensor's noise."""
-    (filters,) = filters_at_prior([ROUGH], POINTS, 3.0)
+    (filters,) = initial_filters([ROUGH], POINTS, 3.0)
     for y, noise in ((1.4, 2.0), (0.3, 5.0), (0.5, 0.1)):
         scale, row = float(filters.variance[0]), np.array([4])
         H = filters.dynamics.observation(row)
@@ -164,11 +166,11 @@ def sequential_update(filters: Filters, readings: list[StepReadings]) -> tuple[F
 
 @pytest.mark.parametrize("counts", [(1, 3, 4, 1, 2, 3), (20,), (300,)])
 @pytest.mark.parametrize("name", GROUPS)
-def test_batched_update_is_sequential_update(name: str, counts: tuple[int, ...]) -> None:
-    """Also for many readings of one time, which are taken in as batches."""
-    (filters,) = filters_at_prior(GROUPS[name], POINTS, 3.0)
+def test_batched_update_equals_sequential_updates(name: str, counts: tuple[int, ...]) -> None:
+    """Many readings of one time, too, are split into batches."""
+    (filters,) = initial_filters(GROUPS[name], POINTS, 3.0)
     filters, _ = sequential_update(filters, step_readings(1))
-    one, log_likelihood = batched_update(filters, 0.0, step_readings(2, counts), 1.0)
+    one, log_likelihood = update_batch(filters, 0.0, step_readings(2, counts), 1.0)
     other, expected = sequential_update(filters, step_readings(2, counts))
     for field in ("mean", "covariance", "squares", "count"):
         values = getattr(one, field), getattr(other, field)
@@ -177,7 +179,7 @@ def test_batched_update_is_sequential_update(name: str, counts: tuple[int, ...])
     assert one.models == filters.models
 
 
-def test_steps_with_many_readings_are_updated_alone() -> None:
+def test_step_batches_leave_steps_with_many_readings_alone() -> None:
     steps = step_readings(3, (2, 3, 20, 1, 8, 9, 40, 4))
     sizes = [[len(each.rows) for each in batch] for batch in step_batches(steps)]
     assert sizes == [[2, 3], [20], [1, 8], [9], [40], [4]]
@@ -189,12 +191,12 @@ def without_hazard(filters: Filters) -> Filters:
 
 
 @pytest.mark.parametrize(("jump", "hazard"), [(0.0, 0.01), (0.0, 0.2), (4.0, 0.1), (30.0, 0.01)])
-def test_batched_update_restarts_before_first_reading_or_not_at_all(
+def test_batched_update_restarts_before_the_first_reading_or_not_at_all(
     jump: float, hazard: float
 ) -> None:
-    """The soft reset of one model, beside a twin that never restarts."""
+    """One model has a hazard, and its twin never restarts."""
     static = replace(MIXED, static=0.95, drift=0.05, static_time=math.inf, nugget=0.02)
-    (filters,) = filters_at_prior([static, replace(static, hazard=hazard)], POINTS, 3.0)
+    (filters,) = initial_filters([static, replace(static, hazard=hazard)], POINTS, 3.0)
     filters, _ = sequential_update(without_hazard(filters), step_readings(1))
     readings = [each._replace(values=jump + each.values) for each in step_readings(2)]
     stay, likely = sequential_update(filters, readings)
@@ -215,7 +217,7 @@ def test_batched_update_restarts_before_first_reading_or_not_at_all(
         )
     models = (static, replace(static, hazard=hazard))
     before = replace(filters, dynamics=replace(filters.dynamics, models=models))
-    result, log_likelihood = batched_update(before, 0.0, readings, 1.0)
+    result, log_likelihood = update_batch(before, 0.0, readings, 1.0)
     np.testing.assert_allclose(log_likelihood[:, 0], likely[:, 0], rtol=1e-7)
     np.testing.assert_allclose(log_likelihood[:, 1].cumsum(axis=0), total, rtol=1e-7)
     np.testing.assert_allclose(result.mean[0], stay.mean[0], rtol=1e-7, atol=1e-9)
@@ -225,10 +227,12 @@ def test_batched_update_restarts_before_first_reading_or_not_at_all(
 
 
 @pytest.mark.parametrize("count", [100, 300])
-def test_batches_are_bounded(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    """Factorisations are cubic, for readings of several steps and of one."""
-    sizes, factors = [0], linalg._factors_each
-    monkeypatch.setattr(linalg, "_factors_each", lambda A: sizes.append(A.shape[1]) or factors(A))
+def test_ensemble_update_bounds_the_size_of_factorisations(
+    monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Factorisations are cubic in the size of a batch, for readings of several steps and of one."""
+    sizes, factors = [0], linalg._factorise_each
+    monkeypatch.setattr(linalg, "_factorise_each", lambda A: sizes.append(A.shape[1]) or factors(A))
     ensemble, rng = FilterEnsemble.of(POINTS, 0.1), np.random.default_rng(3)
     for t in range(12):
         rows = rng.integers(0, 9, count)

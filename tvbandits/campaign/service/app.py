@@ -59,7 +59,7 @@ from tvbandits.campaign.store.errors import (
 )
 from tvbandits.clock import parse_time
 from tvbandits.experts.protocol import ExpertError
-from tvbandits.io import without_nan
+from tvbandits.io import replace_nan
 from tvbandits.validation import Array, describe
 
 T = TypeVar("T")
@@ -356,7 +356,7 @@ def history(campaign: Served, query: Annotated[bodies.HistoryQuery, Query()]) ->
     """List readings, answers and pending points, the latest last."""
     table = campaign.history.tail(query.last)
     table = table if campaign.clock is None else table.assign(time=table["time"].astype(str))
-    return {"rows": without_nan(table.to_dict("records"))}
+    return {"rows": replace_nan(table.to_dict("records"))}
 
 
 # --- pages --------------------------------
@@ -383,8 +383,8 @@ def front(
         return HTMLResponse(sign_in_page("This token is unknown."), 401)
     request.state.holder = holder
     if "read" not in holder.roles:
-        return HTMLResponse(sign_in_page("This token has no role to read."), 403)
-    return HTMLResponse(campaign_page(campaign.overview))
+        return HTMLResponse(sign_in_page('This token does not have the role "read".'), 403)
+    return HTMLResponse(campaign_page(campaign))
 
 
 @pages.post("/session", include_in_schema=False)

@@ -27,15 +27,15 @@ from matplotlib.colors import to_hex
 from tvbandits._version import __version__
 from tvbandits.acquisition.limits import Limit
 from tvbandits.acquisition.widths import DEFAULT_WIDTH
+from tvbandits.campaign.campaign import Campaign
 from tvbandits.campaign.names import Names
-from tvbandits.campaign.overview import Overview
 from tvbandits.campaign.service.pictures import Axis, Picture, dots, join, mark, path, short, span
 from tvbandits.campaign.status import HALF_WIDTH, age_text, drop_command, with_answer
 from tvbandits.datasets.sensor_field import find_degrees
 from tvbandits.domains.candidates import Candidates
 from tvbandits.domains.domain import AtContext
 from tvbandits.experts.calibrated import estimate
-from tvbandits.text import interval_text, number_text
+from tvbandits.text import format_cell, format_interval, format_number
 from tvbandits.validation import Array, Index
 
 # Rows of a table, of that of the stations, and places of the forecast.
@@ -59,13 +59,8 @@ class PageTable:
     rows: list[list[object]]
 
 
-def campaign_page(campaign: Overview) -> str:
+def campaign_page(campaign: Campaign) -> str:
     """Return the campaign as one page of HTML, which needs no network.
-
-    Parameters
-    ----------
-    campaign : Overview
-        That of `Campaign.overview`.
 
     Examples
     --------
@@ -75,7 +70,7 @@ def campaign_page(campaign: Overview) -> str:
     >>> from tvbandits.campaign.service.page import campaign_page
     >>> bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     >>> with Campaign.create("campaign.db", bandit) as campaign:
-    ...     page = campaign_page(campaign.overview)
+    ...     page = campaign_page(campaign)
     >>> size = Path("campaign.html").write_text(page, encoding="utf-8")
     >>> print(size > 1000)
     True
@@ -84,7 +79,7 @@ def campaign_page(campaign: Overview) -> str:
     plane = facts.plane
     return _render(
         facts=facts,
-        title=campaign.about.get("title", "Campaign"),
+        title=facts.about.get("title", "Campaign"),
         generator=generator_of(campaign.id),
         glance=_glance(facts),
         pending=_pending(facts),
@@ -126,7 +121,7 @@ def _render(script: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["cell"] = _format_cell
+    environment.filters["cell"] = format_cell
     return environment.get_template("page.html").render(
         style=Markup(_text("page.css", "tvbandits.comparison") + _text("page.css")),
         script=Markup(script),
@@ -145,20 +140,13 @@ def _text(name: str, package: str = "tvbandits.campaign.service") -> str:
     return (resources.files(package) / name).read_text(encoding="utf-8")
 
 
-def _format_cell(value: object) -> str:
-    """Return the text of a cell: a number with four digits, a dash for none."""
-    if value is None or (isinstance(value, float) and not math.isfinite(value)):
-        return "–"
-    return number_text(value) if isinstance(value, float) else str(value)
-
-
 # --- tables --------------------------------------------------------------------------------------
 
 
 def _glance(facts: Facts) -> list[tuple[str, object]]:
     """Return the most important numbers, by name."""
-    status, campaign = facts.campaign.status, facts.campaign
-    noise = campaign.info.model.noise
+    status, limits = facts.status, facts.recipe.options.limits
+    noise = facts.info.model.noise
     interval = f"{noise.low:.2g} to {noise.high:.2g}" if noise and noise.is_known else None
     values: list[tuple[str, object]] = [
         ("readings", status.readings),
@@ -166,19 +154,19 @@ def _glance(facts: Facts) -> list[tuple[str, object]]:
         ("pending", status.pending),
         ("answers", status.answers),
         ("questions", status.questions),
-        ("budget of questions", campaign.budget),
-        ("limit violations", status.violations if campaign.recipe.options.limits else None),
-        *((f"limit on {each.name}", _bounds(each)) for each in campaign.recipe.options.limits),
-        *((f"violation of {name}, mean", each) for name, each in status.mean_excess.items()),
+        ("budget of questions", facts.campaign.budget),
+        ("limit violations", status.violations if limits else None),
+        *((f"limit on {each.name}", _bounds(each)) for each in limits),
+        *((f"mean violation of {name}", each) for name, each in status.mean_excess.items()),
         ("cost", float(status.cost)),
         (
-            f"most that the best guess may lose{facts.unit}, within {facts.width:g} standard deviations",
+            f"largest loss of the best guess{facts.unit}, within {facts.width:g} standard deviations",
             facts.most_regret,
         ),
         ("stations with problems", sum(bool(each.problems) for each in facts.stations)),
-        ("unit of length scales", campaign.about.get("length_unit")),
+        ("unit of length scales", facts.about.get("length_unit")),
         ("noise variance, 95%", interval),
-        *(("look at this", each) for each in campaign.info.health),
+        *(("please check", each) for each in facts.info.health),
     ]
     return [(name, value) for name, value in values if value is not None]
 
@@ -205,7 +193,7 @@ def _pending(facts: Facts) -> PageTable:
         for x, t, asked, who in facts.campaign.pending_points
     ]
     until = [] if after is None else ["dropped at"]
-    header = ["place", "for", *until, "asked", "by", "to give it up"]
+    header = ["place", "for time", *until, "asked", "by", "to drop it"]
     return PageTable(f"Pending: {len(rows)}", header, rows)
 
 
@@ -222,7 +210,7 @@ def _forecast(facts: Facts) -> PageTable:
 
 def _state(station: StationFacts) -> str:
     problems = (with_answer(each, "FILE", station.name) for each in station.problems)
-    return "; ".join(problems) or "fine"
+    return "; ".join(problems) or "good"
 
 
 def _stations(facts: Facts) -> PageTable:
@@ -239,7 +227,7 @@ def _stations(facts: Facts) -> PageTable:
     ]
     header = ["place", "state", "readings", "failed", "last", f"value{facts.unit}"]
     more = len(facts.stations) - len(rows)
-    caption = f"Stations with problems first{f'; {more} more are not shown' if more else ''}"
+    caption = f"Stations, those with problems first{f'; {more} more are not shown' if more else ''}"
     return PageTable(caption, header, rows)
 
 
@@ -251,7 +239,7 @@ def belief(facts: Facts) -> Picture:
     ends = [m + side * s for _, m, s in facts.course for side in (-2.1, 2.1)]
     if facts.places.shape[1] == 1:
         rows = np.argsort(facts.places[:, 0])
-        name = facts.campaign.names.coordinates[0]
+        name = facts.site_names.coordinates[0]
         x, y = Axis.around(facts.places[:, 0], name), Axis.around(np.array(ends), facts.reward)
         across = x.share(facts.places[rows, 0])
 
@@ -279,7 +267,7 @@ def belief(facts: Facts) -> Picture:
     first = [t for t, *_ in facts.course].index(facts.now)
     return Picture(
         "belief",
-        "Mean and 95% interval at the time of the slider, from all readings until now",
+        "Mean and 95% interval at the time on the slider, from all readings so far",
         x,
         y,
         [(facts.format_time(t), draw(m, s)) for t, m, s in facts.course],
@@ -296,7 +284,7 @@ def _belief_table(facts: Facts) -> PageTable:
         for i in facts.ranking[:MOST_ROWS]
     ]
     header = ["place", f"mean{facts.unit}", f"± (95% interval){facts.unit}"]
-    return PageTable(f"Best first, {facts.format_time(facts.now)}", header, cells)
+    return PageTable(f"The best first, at {facts.format_time(facts.now)}", header, cells)
 
 
 def sites_map(facts: Facts, plane: Plane) -> Picture:
@@ -334,12 +322,12 @@ def sites_map(facts: Facts, plane: Plane) -> Picture:
     rows = dict.fromkeys([*pending, facts.best, *problems])
     return Picture(
         "map",
-        f"The mean at every site, {facts.format_time(facts.now)}",
+        f"The mean at every site, at {facts.format_time(facts.now)}",
         x,
         y,
         [("", join(marks))],
         legend=legend,
-        scale=(number_text(low), number_text(high), f"mean{facts.unit}"),
+        scale=(format_number(low), format_number(high), f"mean{facts.unit}"),
         labels=[(float(across[i]), float(up[i]), short(facts.names[i])) for i in rows],
     )
 
@@ -366,13 +354,13 @@ def history_plot(facts: Facts) -> Picture:
             across, up = (points[each].to_numpy(float) for each in ("time", "reward"))
             marks.append(dots(name, x.share(across), y.share(up)))
             legend.append((name, name))
-    more = f", the latest {MOST_DOTS}" if len(facts.history) > MOST_DOTS else ""
+    more = f", only the latest {MOST_DOTS}" if len(facts.history) > MOST_DOTS else ""
     caption = f"Readings and answers over time{more}"
     return Picture("history", caption, x, y, [("", join(marks))], legend=legend)
 
 
 def _history_table(facts: Facts) -> PageTable:
-    outcomes = [limit.name for limit in facts.campaign.recipe.options.limits]
+    outcomes = [limit.name for limit in facts.recipe.options.limits]
     columns = ["time", "place", "reward", *outcomes, "kind", "source"]
     rows = facts.history[columns].tail(MOST_ROWS)[::-1]
     cells = rows.assign(time=[*map(facts.format_time, rows["time"])]).to_numpy().tolist()
@@ -452,11 +440,13 @@ class Plane:
 
 
 class Facts:
-    """The numbers of a campaign as it is now.
+    """The numbers of a campaign as it is now, of which many pictures and tables are made.
 
     Attributes
     ----------
-    campaign : Overview
+    campaign : Campaign
+    about, site_names, recipe, state, info, status
+        Those of the campaign: `about`, `names` and so on.
     places : array of shape (N, d)
         The places with beliefs.
     names : list of str
@@ -468,16 +458,18 @@ class Facts:
     pending : array of shape (k, d)
     """
 
-    def __init__(self, campaign: Overview) -> None:
+    def __init__(self, campaign: Campaign) -> None:
+        self.campaign, self.about, self.site_names = campaign, campaign.about, campaign.names
+        self.recipe, self.state, self.info = campaign.recipe, campaign.state, campaign.info
+        self.status, self.pending = campaign.status, campaign.pending
         history = campaign.history
         history = history[~history["kind"].isin(("corrected", "retracted"))].reset_index(drop=True)
         history = history.assign(time=history["t"]) if campaign.clock else history
-        if campaign.recipe.options.control is not None:
+        if self.is_relative:
             history = history.assign(reward=history["relative"])
-        state = campaign.state
+        state = self.state
         latest = state.pending.X if len(state.pending) else state.readings.X
-        self.campaign, self.pending = campaign, campaign.pending
-        self.places, self.names = _places(campaign.recipe.domain, campaign.names, latest)
+        self.places, self.names = _places(self.recipe.domain, self.site_names, latest)
         self.now = float(history["time"].to_numpy(dtype=float).max(initial=0.0))
         parts: list[Any] = [state.readings, state.failed, state.answers, state.pending]
         X, t = (
@@ -487,10 +479,15 @@ class Facts:
         self.history = history.assign(place=places)
 
     @property
+    def is_relative(self) -> bool:
+        """Whether rewards are shown relative to a control."""
+        return self.recipe.options.control is not None
+
+    @property
     def unit(self) -> str:
         """The unit of the reward, in brackets, and the control that it is relative to, if any."""
-        unit, control = self.campaign.about.get("unit", ""), self.campaign.recipe.options.control
-        name = "" if control is None else self.campaign.names.name(np.array(control))
+        unit, control = self.about.get("unit", ""), self.recipe.options.control
+        name = "" if control is None else self.site_names.name(np.array(control))
         relative = f" relative to {name}" if name else ""
         return f" [{unit}]{relative}" if unit else relative
 
@@ -501,18 +498,18 @@ class Facts:
 
     def interval(self, mean: float, deviation: float) -> str:
         """Return mean and 95% interval with the unit."""
-        unit = self.campaign.about.get("unit", "")
-        return f"{interval_text(mean, HALF_WIDTH * deviation)} {unit}".rstrip()
+        unit = self.about.get("unit", "")
+        return f"{format_interval(mean, HALF_WIDTH * deviation)} {unit}".rstrip()
 
     @property
     def minimizes(self) -> bool:
         """Whether lower is better."""
-        return bool(self.campaign.recipe.minimize)
+        return bool(self.recipe.minimize)
 
     @cached_property
     def width(self) -> float:
         """The width of the last decision's bound, in deviations."""
-        beta = float(self.campaign.info.beta)
+        beta = float(self.info.beta)
         return beta if np.isfinite(beta) and beta > 0 else DEFAULT_WIDTH
 
     @cached_property
@@ -522,7 +519,7 @@ class Facts:
 
     def predict(self, t: float) -> tuple[Array, Array]:
         """Return mean and deviation at every place at a time, shapes (N,)."""
-        return self.campaign.predict(self.places, t)
+        return self.campaign.predict(self.places, t, relative=self.is_relative)
 
     @cached_property
     def course(self) -> list[tuple[float, Array, Array]]:
@@ -564,7 +561,7 @@ class Facts:
             if row == self.best:
                 reason = f"{name} is the best guess: {interval}."
             else:
-                reach = f"{name} may reach {number_text(bound)} ({interval})"
+                reach = f"{name} may reach {format_number(bound)} ({interval})"
                 reason = f"{reach}; best guess: {self.best_guess}."
             reasons.append((name, reason))
         return reasons
@@ -586,7 +583,7 @@ class Facts:
         """Return the name of a point: that of its place, or its coordinates."""
         row = self.row_of(point)
         exact = bool((self.places[row] == point).all())
-        return self.names[row] if exact else self.campaign.names.name(point)
+        return self.names[row] if exact else self.site_names.name(point)
 
     def format_time(self, t: float) -> str:
         """Return a time for people: without seconds if they are 0, at midnight the date."""
@@ -598,7 +595,7 @@ class Facts:
         """Every place with a row in the history, those with problems first."""
         places = self.history.groupby("place")
         found = self.campaign.doubtful_sites
-        retired = {*self.campaign.names.sites} - {*self.campaign.sites}
+        retired = {*self.site_names.sites} - {*self.campaign.sites}
         stations = [
             _station(str(name), rows, found.get(str(name)), retired=name in retired)
             for name, rows in places
@@ -608,12 +605,12 @@ class Facts:
     @property
     def calibrations(self) -> list[str]:
         """A sentence on each calibration of the expert, and of the experts inside of it."""
-        sentences, expert = [], self.campaign.state.queries.expert
+        sentences, expert = [], self.state.queries.expert
         while expert:
             if pairs := expert.get("pairs"):
                 verdict = estimate(*np.array(pairs, dtype=np.float64).reshape(-1, 3).T)
                 sentences.append(
-                    f"The expert, judged by answers and readings of the same point: {verdict}."
+                    f"The expert, compared with readings of the same points: {verdict}."
                 )
             expert = expert.get("expert")
         return sentences
@@ -621,8 +618,8 @@ class Facts:
     @property
     def plane(self) -> Plane | None:
         """The places on a map; None if they have no two coordinates."""
-        names, places = self.campaign.names, self.places
-        domain = self.campaign.recipe.domain
+        names, places = self.site_names, self.places
+        domain = self.recipe.domain
         if not isinstance(domain, Candidates):
             return None
         table = pd.DataFrame(places, columns=names.coordinates)
@@ -680,7 +677,7 @@ def _problems(played: pd.DataFrame) -> tuple[str, ...]:
         read = values[~missing]
         stuck = int(np.argmin([*(read == read[-1:])[::-1], False]))
         if stuck >= SETTINGS.equal_readings:
-            problems.append(f"stuck: {read[-1]:g} for {stuck} {what}")
+            problems.append(f"stuck: the last {stuck} {what} are all {read[-1]:g}")
     if played["source"].nunique() < 2:
         return tuple(problems)
     both = played.pivot_table("reward", "time", "source").reindex(columns=["expert", "bandit"])

@@ -13,7 +13,7 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib.ticker import MaxNLocator
 
-from tvbandits.text import number_text
+from tvbandits.text import format_number
 from tvbandits.validation import Array
 
 # Letters of the longest name that stands in a picture, or beside it, in full.
@@ -31,7 +31,11 @@ class Axis:
 
     @classmethod
     def around(
-        cls, values: Array, title: str, label: Callable[[float], str] = number_text, count: int = 5
+        cls,
+        values: Array,
+        title: str,
+        label: Callable[[float], str] = format_number,
+        count: int = 5,
     ) -> Axis:
         """Return the axis that shows all of some values, with up to `count` intervals between texts."""
         finite = values[np.isfinite(values)]

@@ -12,7 +12,7 @@ import requests
 from numpy.typing import ArrayLike
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
-from tvbandits.io import without_nan
+from tvbandits.io import replace_nan
 from tvbandits.validation import Array
 
 
@@ -86,7 +86,7 @@ class Remote:
 
     def post(self, path: str, **body: Any) -> dict[str, Any]:
         """Return the reply to another request: `remote.post("/drop", points=["AQ01"])`."""
-        content = without_nan({name: value for name, value in body.items() if value is not None})
+        content = replace_nan({name: value for name, value in body.items() if value is not None})
         if path != "/predict":
             content.setdefault("key", secrets.token_hex(16))
         return self._request("POST", path, json=content)

@@ -16,7 +16,7 @@ import sqlalchemy as sql
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from tvbandits.campaign.store.errors import BusyError, CampaignError, NoCampaignError, StorageError
-from tvbandits.io import limit_cells, naming, replace_file
+from tvbandits.io import limit_cells, name_file_in_errors, replace_file
 from tvbandits.validation import file_path
 
 # Ways to open a file. The first reads it as it is and creates no file beside it.
@@ -45,7 +45,7 @@ class SQLiteFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         # Resolve links now: the same file is meant whatever the working directory is later.
-        with naming(path):
+        with name_file_in_errors(path):
             self._file = path.resolve()
         creator = partial(_connect, self._file)
         self.engine = sql.create_engine(

@@ -2,7 +2,8 @@
 
 Row 0 of the journal describes the campaign. The checksum of a row covers all of its columns and the
 checksum of the row before it, so that a row that was changed, removed, inserted or moved is found; rows
-that are missing at the end are found if a snapshot was made after them. The same code reads and
+that are missing at the end are found if a snapshot was made after them. The checksums are not
+signatures: whoever knows this package can write a journal that says anything. The same code reads and
 writes SQLite and PostgreSQL.
 
 Numbers are written as JSON, which restores them to the last bit; those that are not finite are texts.
@@ -22,6 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sql
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.schema import CreateTable
@@ -36,9 +38,8 @@ from tvbandits.campaign.store.errors import (
     StorageError,
     report_damage,
 )
-from tvbandits.campaign.store.journal import digest_of, to_json
-from tvbandits.io import SavedFile, SavedFileError, limit_of
-from tvbandits.validation import describe, require
+from tvbandits.io import SavedFile, SavedFileError, get_limit, to_plain
+from tvbandits.validation import Array, describe, require
 
 # The version of the tables and of the rows in them; others are refused.
 SCHEMA = 8
@@ -93,6 +94,33 @@ TOKENS = sql.Table(
     sql.Column("roles", sql.Text, nullable=False),
     sql.Column("sha256", sql.Text, nullable=False, unique=True),
 )
+
+
+# --- the form of rows ------------------------------------------------------------------------
+
+
+def to_json(body: Mapping[str, Any]) -> str:
+    """Return JSON that is the same for equal bodies; numbers that JSON does not have become texts."""
+    return json.dumps(to_plain(body, str), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest_of(before: str, *cells: object) -> str:
+    """Return the checksum of a row whose predecessor has the checksum `before`."""
+    whole = json.dumps([before, *cells], separators=(",", ":"))
+    return hashlib.sha256(whole.encode()).hexdigest()
+
+
+def to_array(values: Any) -> Array:
+    """Return numbers of a body as an array; the text "nan" becomes NaN."""
+    return np.asarray(values, dtype=np.float64)
+
+
+def to_points(values: Any, dimension: int) -> Array:
+    """Return points (n, d) of a body; arms that were added later are more coordinates, which are 0."""
+    X = to_array(values)
+    if X.ndim == 2 and 0 < X.shape[1] < dimension:
+        return np.pad(X, ((0, 0), (0, dimension - X.shape[1])))
+    return X.reshape(-1, dimension)
 
 
 @dataclass(frozen=True)
@@ -353,7 +381,7 @@ class Store:
                 raise NoCampaignError(f"{self}: this is not a campaign: {reason}") from error
             if "too big" in reason:
                 raise DamagedCampaignError(
-                    f"{self}: a cell has more than {limit_of('unpacked_bytes')} bytes; if you trust "
+                    f"{self}: a cell has more than {get_limit('unpacked_bytes')} bytes; if you trust "
                     "the file, set TVBANDITS_READ_UNPACKED_BYTES to a larger number"
                 ) from error
             kind = DamagedCampaignError if "malformed" in reason else StorageError

@@ -1,14 +1,14 @@
-"""An ensemble of space-time models on candidates, weighted by how well they predict.
+"""Predict rewards at candidates by an ensemble of space-time models, weighted by their predictions.
 
-The way of a reading, from the outside in:
+The modules, in the order in which they process a reading:
 
-- `posterior` takes the readings of a bandit, replays them where one is late, and answers as a posterior;
-  `candidate_posterior` is the part of it that arms share, and `seasons` finds a period in the readings.
-- `mixture` weights the models by their predictions of each step, and sets light ones aside.
+- `posterior` takes the readings of a bandit, replays later ones after a late reading, and implements the
+  posterior; `candidate_posterior` is its part that `arms` shares, and `seasons` searches for a period.
+- `mixture` weights the models by their predictions of each step, and deactivates models of low weight.
 - `filters` conditions a batch of models on the readings of a step, by the Kalman filter.
-- `dynamics` has the matrices of these filters, the state-space form of the models.
-- `models` has the sets of models.
-- `forecasts` carries the states of the filters back to means and covariances of rewards.
+- `dynamics` contains the matrices of these filters, the state-space form of the models.
+- `models` defines the sets of models.
+- `forecasts` computes means and covariances of rewards from the states of the filters.
 
-`arms` stands beside it: scalar filters for arms that have no position.
+`arms` is an independent ensemble of scalar filters for arms that have no position.
 """

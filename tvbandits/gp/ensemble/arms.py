@@ -1,13 +1,13 @@
-"""Arms that share a level: small filters for each of many models, weighted by their evidence.
+"""Predict arms that share a level by small filters for each model of a grid, weighted by evidence.
 
-It is for arms that have no position, or effects beside a control arm, where a step has to cost next to
-nothing. Readings of arms go in; out come means and covariances of the arms, averaged over all models.
+It is for arms that have no position, or for effects relative to a control arm, where a step has to cost
+next to nothing. Means and covariances of the arms are averages over all models by Bayes' rule, without
+forgetting.
 
-`ArmFilters` are scalar Kalman filters, one for each model and arm: the reward is a level, a difference
-of the arm that is independent of all others, and noise. `EffectFilters` are for a control: every time
-has a level of its own, and arms may resemble each other. `CountFilters` (`counted_arms`) are for rewards
-that are counts. All are averaged by Bayes' rule over a grid of models, without forgetting.
-`IndependentArms` is the rule that puts one of them behind the protocol of `gp.posterior`.
+`ArmFilters` are scalar Kalman filters for each model and arm: the reward is a shared level plus an
+independent difference of each arm plus noise. `EffectFilters` are for a control: each time has its own
+level, and arms may be correlated. `CountFilters` (`counted_arms`) are for rewards that are counts.
+`IndependentArms` is the posterior rule that uses one of them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from statistics import median
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
+from scipy.special import softmax
 
 from tvbandits.data import replace_fields
 from tvbandits.gp import linalg
@@ -33,7 +34,7 @@ from tvbandits.gp.ensemble.candidate_posterior import (
 )
 from tvbandits.gp.ensemble.counted_arms import CountFilters
 from tvbandits.gp.ensemble.dynamics import largest_extent, pairwise_distances
-from tvbandits.gp.kernels.units import in_column_units
+from tvbandits.gp.kernels.units import scale_columns
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.gp.posterior import (
     NOISE_LIMITS,
@@ -43,34 +44,35 @@ from tvbandits.gp.posterior import (
     Posterior,
     PosteriorRule,
     Prior,
-    as_of_now,
-    without_levels,
+    equivalent_noise,
+    subtract_level_means,
 )
 from tvbandits.validation import Array, Index
 
 
 @dataclass(frozen=True)
 class ArmConfig:
-    """The constants of the models of arms.
+    """Constants of the models of arms.
 
     Attributes
     ----------
     difference_times : tuple of float
-        Powers of ten of the steps after which a difference between arms has decayed to 1/e.
+        Decimal logarithms of the time scales of differences between arms, in steps.
     effect_times : tuple of float
-        The same of effects beside a control.
+        The same for effects relative to a control.
     smallest_power : int
         The smallest variance of a difference is 4 to this power times the noise variance; the largest
         follows from the readings.
     prior_power : float
-        The prior weight of a model is proportional to (time scale / variance) to this power: that arms
-        hardly differ, and hardly change, is believed until readings show otherwise. The powers 0 and 1/2
-        had the same regret within noise on rates that stay, walk or switch; 0 was better on the last.
+        The prior weight of a model is proportional to (time scale / variance) to this power, so that
+        small and slow differences are more likely a priori. The powers 0 and 1/2 had the same regret
+        within noise on rates that are constant, walk or switch; 0 was better on the last.
     first_readings : int
-        The noise variance and the step that models are made for follow from so many first readings, so
-        that later ones do not change them.
+        Noise variance and step of the models follow from this number of first readings, so that later
+        ones do not change them.
     stored_times : int
-        Number of past filters that are stored: a late reading goes back to the one before its time.
+        Number of past filters that are stored. After a late reading, filtering starts again from the one
+        before its time.
     """
 
     difference_times: tuple[float, ...] = (2.0, 2.5, 3.0, 3.5, 4.0, 4.5)
@@ -85,18 +87,18 @@ CONFIG = ArmConfig()
 
 
 class GridSpec(NamedTuple):
-    """What a grid of models follows from.
+    """The parameters of a grid of models.
 
     Attributes
     ----------
     noise : float
-        Variance of a reading.
+        Noise variance of a reading.
     largest_power : int
-        The largest variance of a difference is 4 to this power times the noise.
+        The largest variance of a difference is 4 to this power times the noise variance.
     step : float
         Duration of a step.
     counted : bool
-        Whether all readings are counts: their models do not follow from noise and power.
+        Whether all readings are counts, whose models do not depend on noise and power.
     """
 
     noise: float
@@ -120,22 +122,25 @@ class GridSpec(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ArmFilters:
-    """M models of reward = level + difference of the arm + noise, filtered up to one time.
+    """Filters of M models reward = level + difference of the arm + noise.
 
-    A difference is an independent Ornstein-Uhlenbeck process at every arm. The level is the same for all
-    arms and times, with a flat prior: each filter has the mean under a level of 0, and `sensitivity`,
-    how much of a level its mean would hold, so that level and evidence are exact sums.
+    The differences of the arms are independent Ornstein-Uhlenbeck processes. The level is the same for
+    all arms and times and has a flat prior. Each filter has its mean under the level 0 and the
+    derivative of the mean with respect to the level (`sensitivity`), so that level and evidence are
+    exact sums.
 
     Attributes
     ----------
     time : float
+        The time of the filters.
     signal, scale : arrays of shape (M,)
         Variance and time scale of the differences.
     mean, sensitivity, variance : arrays of shape (M, A)
+        Moments of the differences.
     precision, product : arrays of shape (M,)
-        Of the level, whose mean is product / precision and whose variance is 1 / precision.
+        The level has the mean product / precision and the variance 1 / precision.
     evidence : array of shape (M,)
-        Log density of the readings at level 0, and the log prior weight.
+        Log density of the readings at level 0 plus the log prior weight.
     """
 
     time: float
@@ -152,14 +157,14 @@ class ArmFilters:
     def of(cls, arms: int, spec: GridSpec) -> ArmFilters:
         """Return the filters of all variances and time scales, before any reading."""
         times = spec.step * 10.0 ** np.array(CONFIG.difference_times)
-        signal, scale = (each.ravel() for each in np.meshgrid(spec.variances, times))
+        signal, scale = (mesh.ravel() for mesh in np.meshgrid(spec.variances, times))
         zeros, zero = np.zeros((len(signal), arms)), np.zeros(len(signal))
         variance = np.repeat(signal[:, None], arms, axis=1)
         prior = spec.log_prior(signal, scale)
         return cls(-math.inf, signal, scale, zeros, zeros, variance, zero, zero, prior)
 
     def predict(self, t: float) -> ArmFilters:
-        """Return the filters at a later time; itself if it is not later."""
+        """Return the filters at the time `t`; `self` if `t` is not after their time."""
         if not self.time < t:
             return self
         if not math.isfinite(self.time):
@@ -171,46 +176,47 @@ class ArmFilters:
         return replace_fields(self, time=t, mean=mean, sensitivity=sensitivity, variance=variance)
 
     def update(self, t: float, rows: Index, y: Array, noise: Array) -> ArmFilters:
-        """Return the filters with readings (n,) of some arms, at a time not before their own."""
+        """Return the filters given readings (n,) of arms `rows`, at a time not before their own."""
 
-        def sum_over_arms(each: Array) -> Array:
-            return each if each.ndim == 1 else np.asarray(each.sum(axis=1))
+        def sum_over_arms(values: Array) -> Array:
+            return values if values.ndim == 1 else np.asarray(values.sum(axis=1))
 
-        now = self.predict(t)
+        prediction = self.predict(t)
         arms, total, value = rows[0], 1.0 / noise, y / noise
         if len(rows) > 1:
-            # Readings of one arm at one time are merged by their precisions: that loses nothing.
-            sums = [np.bincount(rows, each).astype(np.float64) for each in (total, value)]
+            # Readings of one arm at one time are merged by their precisions, which is exact.
+            sums = [np.bincount(rows, column).astype(np.float64) for column in (total, value)]
             arms = np.flatnonzero(sums[0])
-            total, value = (each[arms] for each in sums)
-        m, s, P = (each[:, arms] for each in (now.mean, now.sensitivity, now.variance))
-        error, rest, variance = value / total - m, 1.0 - s, P + 1.0 / total
+            total, value = (column[arms] for column in sums)
+        m, s = prediction.mean[:, arms], prediction.sensitivity[:, arms]
+        P = prediction.variance[:, arms]
+        error, share, variance = value / total - m, 1.0 - s, P + 1.0 / total
         gain = P / variance
-        mean, sensitivity = now.mean.copy(), now.sensitivity.copy()
-        posterior_variance = now.variance.copy()
+        mean, sensitivity = prediction.mean.copy(), prediction.sensitivity.copy()
+        posterior_variance = prediction.variance.copy()
         mean[:, arms] = m + gain * error
-        sensitivity[:, arms] = s + gain * rest
+        sensitivity[:, arms] = s + gain * share
         posterior_variance[:, arms] = P * (1.0 - gain)
+        log_densities = -0.5 * sum_over_arms(np.log(variance) + error**2 / variance)
         return replace_fields(
-            now,
+            prediction,
             mean=mean,
             sensitivity=sensitivity,
             variance=posterior_variance,
-            precision=now.precision + sum_over_arms(rest**2 / variance),
-            product=now.product + sum_over_arms(rest * error / variance),
-            evidence=now.evidence - 0.5 * sum_over_arms(np.log(variance) + error**2 / variance),
+            precision=prediction.precision + sum_over_arms(share**2 / variance),
+            product=prediction.product + sum_over_arms(share * error / variance),
+            evidence=prediction.evidence + log_densities,
         )
 
     @cached_property
     def weights(self) -> Array:
-        """Return the weights of the models (M,), whose sum is 1, with the level integrated out."""
+        """Return the posterior weights (M,) of the models, with the level integrated out."""
         log = self.evidence + 0.5 * (self.product**2 / self.precision - np.log(self.precision))
-        weights = np.exp(log - log.max())
-        return np.asarray(weights / weights.sum())
+        return np.asarray(softmax(log))
 
     @cached_property
     def level_share(self) -> Array:
-        """Return how much of the level is not yet in the means, (M, A)."""
+        """Return the fraction (M, A) of the level that is not included in the means."""
         return np.asarray(1.0 - self.sensitivity)
 
     @cached_property
@@ -220,7 +226,7 @@ class ArmFilters:
 
     @cached_property
     def level_variances(self) -> Array:
-        """Return what the uncertainty of the level adds to the variances, (M, A)."""
+        """Return the variances (M, A) that come from the uncertainty of the level."""
         return self.level_share**2 / self.precision[:, None]
 
     @property
@@ -239,46 +245,47 @@ class ArmFilters:
         Parameters
         ----------
         decay : array of shape (M,) or float
-            Correlation of the differences with those of another time, if it is that with another time.
+            For the covariance with the arms at another time, the correlation of the differences.
         """
         weights, share = self.weights, self.level_share
-        apart = self.means - weights @ self.means
+        deviations = self.means - weights @ self.means
         covariance = (share * (weights / self.precision)[:, None]).T @ share
-        covariance += (apart * weights[:, None]).T @ apart
+        covariance += (deviations * weights[:, None]).T @ deviations
         return covariance + np.diag((weights * decay) @ self.variance)
 
     def persistent_variance(self, spec: GridSpec) -> Array:
-        """Return the variances (A,) of the next reward that readings of all later steps would remove."""
+        """Return the part (A,) of the next rewards' variances that later readings would remove."""
         removable = self.variance**2 / (self.variance + _later_noise(spec))
         return np.asarray(self.weights @ (removable + self.level_variances))
 
     def prior_covariance(self, rows: Index, lags: Array) -> Array:
         """Return the prior covariance of differences of arms (n,) at lags (n, n), over all models."""
-        scales, part = _sum_by_scale(self.scale, self.weights * self.signal)
+        scales, variances = _sum_by_scale(self.scale, self.weights * self.signal)
         covariance, same = np.zeros(lags.shape), rows[:, None] == rows
-        covariance[same] = part @ np.exp(-lags[same] / scales[:, None])
+        covariance[same] = variances @ np.exp(-lags[same] / scales[:, None])
         return covariance
 
     def sample(self, count: int, rng: np.random.Generator) -> Array:
-        """Return centred normal draws (count, A) of the rewards, with the covariance of the mixture."""
+        """Return centred normal samples (count, A) of the rewards, with the mixture's covariance."""
         weights = np.sqrt(self.weights)[:, None]
         level = weights * self.level_share / np.sqrt(self.precision)[:, None]
-        apart = weights * (self.means - self.weights @ self.means)
+        deviations = weights * (self.means - self.weights @ self.means)
         deviation = np.sqrt(self.weights @ self.variance)
         shape = count, len(weights)
-        draws = deviation * rng.standard_normal((count, len(deviation)))
-        return draws + rng.standard_normal(shape) @ level + rng.standard_normal(shape) @ apart
+        samples = deviation * rng.standard_normal((count, len(deviation)))
+        samples = samples + rng.standard_normal(shape) @ level
+        return samples + rng.standard_normal(shape) @ deviations
 
 
-def _sum_by_scale(scale: Array, part: Array) -> tuple[Array, Array]:
-    """Return the few different time scales of models (M,), and the sums of their parts (M,)."""
-    scales, which = np.unique(scale, return_inverse=True)
-    return scales, np.asarray(np.bincount(which, part), dtype=np.float64)
+def _sum_by_scale(scale: Array, values: Array) -> tuple[Array, Array]:
+    """Return the distinct time scales of models (M,), and the sums of their values (M,)."""
+    scales, index = np.unique(scale, return_inverse=True)
+    return scales, np.asarray(np.bincount(index, values), dtype=np.float64)
 
 
 @lru_cache(maxsize=64)
 def _later_noise(spec: GridSpec) -> Array:
-    """Return the noise (M, 1) of one reading with the information of those of all later steps."""
+    """Return the noise (M, 1) of one reading as informative as those of all later steps together."""
     models = ArmFilters.of(1, spec)
     decay2 = np.exp(-2.0 * spec.step / models.scale)
     process_noise = models.signal * (1.0 - decay2)
@@ -286,17 +293,18 @@ def _later_noise(spec: GridSpec) -> Array:
 
 
 def steady_precision(decay2: Array, process_noise: Array, noise: float) -> Array:
-    """Return the information of readings of every later step about a difference now, a precision J.
+    """Return the precision J with which readings of all later steps determine the present difference.
 
-    A step later the difference is f' = k f + sqrt(q) e, and is read with the noise v. Together
-    these readings are worth one of f with the precision J = k^2 a / (1 + q a), where a = J + 1/v.
+    A step later the difference is f' = k f + sqrt(q) e, and is read with the noise variance v. All later
+    readings together are as informative as one of f with the precision J = k^2 a / (1 + q a), where
+    a = J + 1/v.
 
     Parameters
     ----------
     decay2, process_noise : arrays of one shape
-        k^2 and q.
+        The values k^2 and q.
     noise : float
-        v.
+        The noise variance v.
     """
     g = 1.0 / noise
     b = 1.0 + process_noise * g - decay2
@@ -304,45 +312,48 @@ def steady_precision(decay2: Array, process_noise: Array, noise: float) -> Array
     return np.asarray(2.0 * decay2 * g / (b + root))
 
 
-# --- effects beside a control ---------------------------------------------------------------------
+# --- effects relative to a control ----------------------------------------------------------------
 # The readings of one time share an unknown level:
 #
 #     y_i = level(t) + g_i(t) + noise_i,   g = f - f(control),
 #
-# with an independent level at every time, of which nothing is known before. Readings of one time with
-# the noise covariance R are informative about the effects through their contrasts C y alone:
+# with independent levels that have a flat prior. Readings of one time with the noise covariance R
+# are informative about the effects through their contrasts C y only:
 #
 #     C = Q R^(-1/2),   the rows of Q orthonormal, and orthogonal to R^(-1/2) 1.
 #
-# C 1 = 0, so that no level is left in them, and C R C' = 1: n readings become n - 1 readings with
-# independent noise, without loss. A reading that is alone at its time has no information.
+# C 1 = 0 removes the level, and C R C' = 1: n readings become n - 1 readings with independent
+# noise, without loss. The only reading of a time has no information.
 
 
-def contrasts(variance: Array) -> Array:
-    """Return C (n - 1, n) of n readings of one time with these noise variances."""
+def contrast_matrix(variance: Array) -> Array:
+    """Return C (n - 1, n) for n readings of one time with these noise variances."""
     weight = 1.0 / np.sqrt(variance)
-    mirror = weight / np.linalg.norm(weight)
-    mirror[0] += 1.0  # of a Householder reflection that takes the weights to the first axis
-    reflection = np.eye(len(weight)) - np.outer(mirror, mirror) / mirror[0]
+    # A Householder reflection that maps the weights to the first axis.
+    normal = weight / np.linalg.norm(weight)
+    normal[0] += 1.0
+    reflection = np.eye(len(weight)) - np.outer(normal, normal) / normal[0]
     return np.asarray(reflection[1:] * weight)
 
 
 @dataclass(frozen=True, eq=False)
 class EffectFilters:
-    """M models of the effects g of A arms beside a control, filtered up to one time.
+    """Filters of M models of the effects g of A arms relative to a control.
 
     f is a Gaussian process over the arms, and an Ornstein-Uhlenbeck process in time.
 
     Attributes
     ----------
     time : float
+        The time of the filters.
     signal, scale : arrays of shape (M,)
         Variance and time scale of f.
     prior, covariances : arrays of shape (M, A, A)
-        Of the effects: before any reading, and now.
+        Prior and present covariances of the effects.
     means : array of shape (M, A)
+        Present means of the effects.
     evidence : array of shape (M,)
-        Log density of the contrasts that were read, and the log prior weight.
+        Log density of the contrasts plus the log prior weight.
     """
 
     time: float
@@ -359,8 +370,8 @@ class EffectFilters:
     ) -> EffectFilters:
         """Return the filters of all variances, time scales and lengths, before any reading.
 
-        Points (A, d) at a distance r have the correlation exp(-(r / l)^2 / 2), with lengths l in extents
-        of the points; at a length of 0 they are independent.
+        Points (A, d) at a distance r have the correlation exp(-(r / l)^2 / 2), where the length scale l
+        is in units of the largest extent of the points; with the length scale 0 they are independent.
         """
         times = spec.step * 10.0 ** np.array(CONFIG.effect_times)
         axes = spec.variances, times, np.arange(len(lengths))
@@ -368,16 +379,16 @@ class EffectFilters:
         signal, scale = mesh[0].ravel(), mesh[1].ravel()
         distance = pairwise_distances(points, points) / largest_extent(points)
         correlations = [
-            np.exp(-0.5 * (distance / each) ** 2) if each else np.eye(len(points))
-            for each in lengths
+            np.exp(-0.5 * (distance / length) ** 2) if length else np.eye(len(points))
+            for length in lengths
         ]
-        beside = [S - S[control] - S[:, [control]] + S[control, control] for S in correlations]
-        prior = signal[:, None, None] * np.array(beside)[mesh[2].ravel()]
+        relative = [S - S[control] - S[:, [control]] + S[control, control] for S in correlations]
+        prior = signal[:, None, None] * np.array(relative)[mesh[2].ravel()]
         log_prior = spec.log_prior(signal, scale)
         return cls(-math.inf, signal, scale, prior, prior, np.zeros(prior.shape[:2]), log_prior)
 
     def predict(self, t: float) -> EffectFilters:
-        """Return the filters at a later time; itself if it is not later."""
+        """Return the filters at the time `t`; `self` if `t` is not after their time."""
         if not self.time < t:
             return self
         if not math.isfinite(self.time):
@@ -387,37 +398,37 @@ class EffectFilters:
         return replace(self, time=t, means=decay * self.means, covariances=self.prior + change)
 
     def update(self, t: float, rows: Index, y: Array, noise: Array) -> EffectFilters:
-        """Return the filters with readings (n,) of some arms, at a time not before their own."""
-        now = self.predict(t)
-        total = np.bincount(rows, 1.0 / noise, now.means.shape[1])
+        """Return the filters given readings (n,) of arms `rows`, at a time not before their own."""
+        prediction = self.predict(t)
+        total = np.bincount(rows, 1.0 / noise, prediction.means.shape[1])
         arms = np.flatnonzero(total)
         if len(arms) < 2:
-            return now
+            return prediction
         value = np.bincount(rows, y / noise, len(total))[arms] / total[arms]
-        C = contrasts(1.0 / total[arms])
-        CP = C @ now.covariances[:, arms]
+        C = contrast_matrix(1.0 / total[arms])
+        CP = C @ prediction.covariances[:, arms]
         covariance = CP[:, :, arms] @ C.T + np.eye(len(C))
-        errors = (value - now.means[:, arms]) @ C.T
+        errors = (value - prediction.means[:, arms]) @ C.T
         sides = np.concatenate([CP, errors[:, :, None]], axis=2)
         root, solution = linalg.whiten_each(covariance, sides)
-        projection, errors_white = solution[:, :, :-1], solution[:, :, -1]
+        projection, whitened = solution[:, :, :-1], solution[:, :, -1]
         log_root = np.log(np.einsum("mii->mi", root)).sum(axis=1)
         return replace(
-            now,
-            means=now.means + np.einsum("mia,mi->ma", projection, errors_white),
-            covariances=now.covariances - projection.transpose(0, 2, 1) @ projection,
-            evidence=now.evidence - log_root - 0.5 * (errors_white**2).sum(axis=1),
+            prediction,
+            means=prediction.means + np.einsum("mia,mi->ma", projection, whitened),
+            covariances=prediction.covariances - projection.transpose(0, 2, 1) @ projection,
+            evidence=prediction.evidence - log_root - 0.5 * (whitened**2).sum(axis=1),
         )
 
     @cached_property
     def weights(self) -> Array:
-        """Return the weights of the models (M,), whose sum is 1."""
+        """Return the posterior weights (M,) of the models."""
         weights = np.exp(self.evidence - self.evidence.max())
         return np.asarray(weights / weights.sum())
 
     @property
     def level(self) -> float:
-        """Return 0: effects are relative to the control."""
+        """Return 0, because effects are relative to the control."""
         return 0.0
 
     @cached_property
@@ -427,17 +438,17 @@ class EffectFilters:
 
     @property
     def total_variance(self) -> Array:
-        """Return the same: no level is in the effects."""
+        """Return the variances of the effects, which do not include a level, (M, A)."""
         return self.variance
 
     def covariance(self, decay: Array | float = 1.0) -> Array:
-        """Return the covariance of the effects (A, A) over all models, as of `ArmFilters.covariance`."""
-        weights, apart = self.weights, self.means - self.weights @ self.means
+        """Return the covariance of the effects (A, A) over all models; see `ArmFilters.covariance`."""
+        weights, deviations = self.weights, self.means - self.weights @ self.means
         within = np.tensordot(weights * decay, self.covariances, axes=1)
-        return np.asarray(within + (apart * weights[:, None]).T @ apart)
+        return np.asarray(within + (deviations * weights[:, None]).T @ deviations)
 
     def persistent_variance(self, spec: GridSpec) -> Array:
-        """Return the variances (A,) that later readings beside the control would remove."""
+        """Return the part (A,) of the variances that later readings with the control would remove."""
         decay2 = np.exp(-2.0 * spec.step / self.scale)[:, None]
         process_noise = np.einsum("maa->ma", self.prior) * (1.0 - decay2)
         later_noise = 1.0 / steady_precision(decay2, process_noise, 2.0 * spec.noise)
@@ -452,14 +463,14 @@ class EffectFilters:
         )
 
     def sample(self, count: int, rng: np.random.Generator) -> Array:
-        """Return centred normal draws (count, A) of the effects."""
+        """Return centred normal samples (count, A) of the effects."""
         root = linalg.square_root(self.covariance())
         return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
 
 
 AnyFilters: TypeAlias = ArmFilters | EffectFilters | CountFilters
 
-# The filters after the latest times, in order of time.
+# The filters after each of the latest times, sorted by time.
 Past: TypeAlias = tuple[AnyFilters, ...]
 
 
@@ -468,18 +479,19 @@ Past: TypeAlias = tuple[AnyFilters, ...]
 
 @dataclass(frozen=True)
 class IndependentArms(PosteriorRule):
-    """The rule: arms that do not resemble each other, with differences of learned size and pace.
+    """A posterior rule for independent arms, which learns the variance and time scale of differences.
 
-    Where all rewards are `rate(successes, trials)`, they are counts (`CountFilters`), but beside a
-    control; where some are, they are measured shares with the variance that `rate` states.
+    If all rewards are `rate(successes, trials)` and there is no control, they are counts
+    (`CountFilters`). If only some are, these are measured values with the variance that `rate` states.
 
     Parameters
     ----------
     control : tuple of float, optional
-        The arm that the others are held against: everything is about effects beside it then, and every
-        time has a level of its own (`EffectFilters`).
+        The arm to which the others are compared. Rewards are then effects relative to it, and each time
+        has a level of its own (`EffectFilters`).
     lengths : tuple of float
-        With a control also how far arms resemble each other, in extents of the points; 0: not at all.
+        With a control, the length scales of the models over the arms, in units of the largest extent of
+        the points; 0 for independent arms.
 
     Examples
     --------
@@ -497,19 +509,19 @@ class IndependentArms(PosteriorRule):
     lengths: tuple[float, ...] = (0.0,)
 
     self_learning: ClassVar[bool] = True
-    points_apart: ClassVar[bool] = True
+    independent_points: ClassVar[bool] = True
     counts_trials: ClassVar[bool] = True
 
     def prior(self, posterior: Posterior) -> Prior:
-        """Return what a posterior has learned of the reward; before any reading, that of the kernel."""
+        """Return the learned prior of a posterior, or that of its kernel before any reading."""
         return prior_of(posterior)
 
     def condition(self, conditioning: Conditioning) -> ArmsPosterior | ExactPosterior:
-        """Return the posterior as `ModelEnsemble.condition`; readings have their own noise."""
+        """Return the posterior given the data, or the prior of the kernel before any reading."""
         kernel, data, grid, now, previous, *_ = conditioning
         if grid is None:
-            raise ValueError("arms are candidates: there are none")
-        data = data.in_time()
+            raise ValueError("IndependentArms needs the arms as candidates, and got none")
+        data = data.sort_by_time()
         prior = prior_posterior(kernel, data, grid, now)
         if prior is not None:
             return prior
@@ -518,13 +530,13 @@ class IndependentArms(PosteriorRule):
         if isinstance(previous, ArmsPosterior) and previous.spec == spec:
             new = data.rows_missing_from(previous.data)
             if new is not None:
-                past = _before(previous.past, float(new.Z[:, -1].min(initial=math.inf)))
+                past = _drop_since(previous.past, float(new.Z[:, -1].min(initial=math.inf)))
         past = past or (self._filters_at_prior(grid, spec),)
         past = _update_past(past, past[-1], data, grid, spec)
-        if now < past[-1].time:  # a time in the past, without the later readings
+        if now < past[-1].time:  # a prediction for the past uses the readings up to that time only
             earlier = data.rows(0, int(np.searchsorted(data.Z[:, -1], now, "right")))
             posterior = self.condition(Conditioning(kernel, earlier, grid, now))
-            assert isinstance(posterior, ArmsPosterior)  # it has a reading
+            assert isinstance(posterior, ArmsPosterior)  # there is at least one reading
             return replace(posterior, data=data, past=past, spec=spec, reward_range=reward_range)
         filters = past[-1].predict(now)
         return ArmsPosterior(kernel, grid, data, now, spec, past, filters, reward_range)
@@ -536,90 +548,91 @@ class IndependentArms(PosteriorRule):
         if self.control is None:
             return ArmFilters.of(len(grid.points), spec)
         row = grid.index(np.array(self.control))
-        assert row is not None  # a recipe checks it
-        return EffectFilters.of(in_column_units(grid.points), row, self.lengths, spec)
+        assert row is not None  # the recipe has checked that the control is a candidate
+        return EffectFilters.of(scale_columns(grid.points), row, self.lengths, spec)
 
 
-def _before(past: Past, t: float) -> Past:
-    """Return the filters of the past that have no readings from a time on."""
-    return tuple(each for each in past if each.time < t)
+def _drop_since(past: Past, t: float) -> Past:
+    """Return the past filters whose times are before `t`."""
+    return tuple(filters for filters in past if filters.time < t)
 
 
-def _with_trials(data: Data) -> Data:
-    """Return the same with trials instead of variances: `CountFilters.update` takes these."""
+def _use_trials(data: Data) -> Data:
+    """Return the data with trials in place of variances, as `CountFilters.update` needs them."""
     return Data(data.Z, data.Y[:, :1], data.Y[:, 1])
 
 
 def _are_counts(data: Data) -> bool:
-    """Return whether all readings are shares of trials."""
+    """Return whether all readings are fractions of trials."""
     return data.Y.shape[1] > 1 and bool(data.Y[:, 1].all())
 
 
 def _update_past(
     past: Past, latest: AnyFilters, data: Data, grid: CandidateGrid, spec: GridSpec
 ) -> Past:
-    """Return the past, updated with all readings since, time after time.
+    """Return the past filters, updated with all later readings.
 
-    `latest` are the last of the filters at their time or a later one, such as that of the latest
-    decision: most readings are of that time, and nothing has to be predicted again.
+    `latest` are the last of these filters, possibly predicted to a later time such as that of the latest
+    decision. Most readings are of that time, so that the prediction need not be computed again.
     """
-    fresh = data.rows(int(data.Z[:, -1].searchsorted(past[-1].time, "right")))
-    for t, readings in readings_by_time(grid, _with_trials(fresh) if spec.counted else fresh):
+    new = data.rows(int(data.Z[:, -1].searchsorted(past[-1].time, "right")))
+    for t, readings in readings_by_time(grid, _use_trials(new) if spec.counted else new):
         latest = (latest if latest.time == t else past[-1]).update(t, *readings)
         past = (*past[1 - CONFIG.stored_times :], latest)
     return past
 
 
 def _spec_of(data: Data, *, relative: bool) -> tuple[GridSpec, tuple[float, float] | None]:
-    """Return what models are made for, and the range of the rewards as soon as only that can change it.
+    """Return the parameters of the models, and the range of the rewards.
 
-    Relative to a control, differences are those of one time.
+    The range is None until it is the only value through which more readings can change the parameters.
+    If `relative` to a control, it is the range of differences at one time.
     """
     first = CONFIG.first_readings
-    Y = without_levels(data.Z[:, -1], data.Y, data.variance) if relative else data.Y
+    Y = subtract_level_means(data.Z[:, -1], data.Y, data.variance) if relative else data.Y
     reward_range = float(Y[:, 0].min()), float(Y[:, 0].max())
-    noise = median(data.variance[:first].tolist())  # of so few numpy's takes twenty times as long
+    noise = median(data.variance[:first].tolist())  # numpy takes twenty times as long for so few
     times = np.unique(data.Z[: 4 * first, -1])
-    settled = len(times) > first and len(data) >= 4 * first and not relative
+    is_settled = len(times) > first and len(data) >= 4 * first and not relative
     times = times if len(times) > first else np.unique(data.Z[:, -1])
     gaps = np.diff(times[: first + 1]).tolist()
     step = median(gaps) if gaps else 1.0
     if not relative and _are_counts(data):
-        return GridSpec(1.0, 0, step, counted=True), reward_range if settled else None
+        return GridSpec(1.0, 0, step, counted=True), reward_range if is_settled else None
     spec = GridSpec(noise, _largest_power(reward_range, noise), step)
-    return spec, reward_range if settled else None
+    return spec, reward_range if is_settled else None
 
 
 def _largest_power(reward_range: tuple[float, float], noise: float) -> int:
-    """Return the power of 4 of the squared range of the rewards, in units of the noise; at least 0."""
+    """Return the power p >= 0 of 4 with 4^p at least the squared range over the noise variance."""
     squared = (reward_range[1] - reward_range[0]) ** 2
     return 0 if squared <= noise else math.ceil(math.log(squared / noise, 4.0))
 
 
 @dataclass(frozen=True)
 class ArmsPosterior(CandidatePosterior):
-    """Filters of arms at one time: a `Posterior` of `gp.posterior`.
+    """A `Posterior` of arms, from filters.
 
-    Means have one column, variances are in the unit of reward squared.
+    Means have one column, and variances are in the unit of the reward squared.
 
     Attributes
     ----------
     kernel : scikit-learn kernel
     grid : CandidateGrid
     data : Data
-        All readings, in order of time.
+        All readings, sorted by time.
     now : float
-        The time it is about.
+        The time of the predictions.
     spec : GridSpec
-        What the models are made for.
+        The parameters of the models.
     past : tuple of filters
-        After each of the latest times.
+        The filters after each of the latest times.
     filters : ArmFilters, EffectFilters or CountFilters
-        At the time `now`.
+        The filters at the time `now`.
     reward_range : pair of float or None
-        Smallest and largest reading, as soon as further readings can change the models only by these.
+        Smallest and largest reading; None as long as more readings can change the models otherwise.
     fantasy : JointPosterior or None
-        About that time, if some more arms had been read.
+        The posterior at the time `now` given unknown values of pending arms.
     """
 
     kernel: Any
@@ -633,15 +646,16 @@ class ArmsPosterior(CandidatePosterior):
     fantasy: JointPosterior | None = field(default=None, repr=False, compare=False)
 
     def update(self, rows: Data, now: float, grid: CandidateGrid | None) -> ArmsPosterior | None:
-        """Return the posterior with more readings; None where some are late, or need other models."""
+        """Return the posterior given more readings; None if some are late, or need other models."""
         if grid is not self.grid:
             return None
-        rows, data, past, reward_range = rows.in_time(), self.data, self.past, self.reward_range
+        rows = rows.sort_by_time()
+        data, past, reward_range = self.data, self.past, self.reward_range
         if len(rows):
             first = float(rows.Z[0, -1])
             if first < data.Z[-1, -1]:
                 return None
-            data, past = data.append(rows), _before(past, first)
+            data, past = data.append(rows), _drop_since(past, first)
             if reward_range is None:
                 relative = isinstance(self.filters, EffectFilters)
                 spec, reward_range = _spec_of(data, relative=relative)
@@ -667,16 +681,16 @@ class ArmsPosterior(CandidatePosterior):
 
     @cached_property
     def variance(self) -> Array:
-        """Return the variances of the rewards (A,), within the models and between them."""
+        """Return the variances of the rewards (A,), within and between the models."""
         if self.fantasy is not None:
             return self.fantasy.deviation**2
         filters = self.filters
-        each = filters.total_variance + (filters.means - self.mean) ** 2
-        return np.asarray(filters.weights @ each)
+        variances = filters.total_variance + (filters.means - self.mean) ** 2
+        return np.asarray(filters.weights @ variances)
 
     @property
     def prior(self) -> ArmsPrior:
-        """Return what the filters have learned of the reward."""
+        """Return the learned prior of the reward."""
         return ArmsPrior(self.kernel, self.filters, self.grid, self.spec)
 
     def predict_candidates(self) -> tuple[Array, Array]:
@@ -684,28 +698,28 @@ class ArmsPosterior(CandidatePosterior):
         return self.mean[:, None], self.variance
 
     def sample(self, grid: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
-        """Return centred normal draws (count, A) at the arms, with the covariance of the mixture."""
+        """Return centred normal samples (count, A) at the arms, with the mixture's covariance."""
         return self.filters.sample(count, rng)
 
     def joint_posterior(
-        self, about: float, beta: float, noise_variance: Any = 0.0
+        self, answer_time: float, beta: float, noise_variance: Any = 0.0
     ) -> JointPosterior:
-        """Return the posterior of the arms now, with what readings of the time `about` would change."""
-        then = next((each for each in reversed(self.past) if each.time <= about), self.past[0])
-        then = then.predict(about)
-        across = then.covariance(np.exp(-abs(self.now - about) / then.scale))
-        among = then.covariance()
+        """Return the joint posterior of the arms at `now` and of readings at `answer_time`."""
+        earlier = (filters for filters in reversed(self.past) if filters.time <= answer_time)
+        filters = next(earlier, self.past[0]).predict(answer_time)
+        cross = filters.covariance(np.exp(-abs(self.now - answer_time) / filters.scale))
+        covariance = filters.covariance()
         return JointPosterior(
             self.mean, np.sqrt(self.variance), beta, noise_variance,
-            cross_covariance=lambda rows, others=slice(None): across[list(rows)][:, others],
-            covariance=lambda rows, others: among[np.ix_(list(rows), list(others))],
-            variance=np.diagonal(among),
+            cross_covariance=lambda rows, others=slice(None): cross[list(rows)][:, others],
+            covariance=lambda rows, others: covariance[np.ix_(list(rows), list(others))],
+            variance=np.diagonal(covariance),
         )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class ArmsPrior:
-    """What filters have learned of the reward: a `Prior` of `gp.posterior`.
+    """The `Prior` of arms that follows from the weights of the models.
 
     Attributes
     ----------
@@ -714,7 +728,7 @@ class ArmsPrior:
     filters : ArmFilters, EffectFilters or CountFilters
     candidates : CandidateGrid
     spec : GridSpec
-        What the models are made for.
+        The parameters of the models.
     """
 
     kernel: Any
@@ -731,27 +745,27 @@ class ArmsPrior:
 
     @property
     def persistent_share(self) -> Array:
-        """Return the share (A,) of the deviations that readings of later steps would remove."""
+        """Return the fraction (A,) of the deviations that readings of later steps would remove."""
         total = self.filters.weights @ self.filters.total_variance
-        # That of the control is 0.
+        # The variance of the control is 0.
         return np.sqrt(
             self.filters.persistent_variance(self.spec) / np.where(total <= 0.0, 1.0, total)
         )
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """Return the level, and the deviation of the differences."""
+        """Return the mean of the level and the deviation of the differences."""
         filters, weights = self.filters, self.filters.weights
         return {"mean": filters.level, "scale": math.sqrt(float(weights @ filters.signal))}
 
-    def effective_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
-        """Return the effective noise (n,) of values of some ages ago, as readings of now."""
+    def effective_noise(self, current: Array, earlier: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
+        """Return the noise variances (n,) of earlier values as readings of the present."""
         filters = self.filters
-        part = filters.weights * filters.signal
-        total = part.sum()
-        scales, parts = _sum_by_scale(filters.scale, part)
+        signal = filters.weights * filters.signal
+        total = signal.sum()
+        scales, signals = _sum_by_scale(filters.scale, signal)
         decay = np.exp(-np.asarray(ages)[:, None] / scales)
-        r2 = (decay @ parts / total) ** 2
-        variance = as_of_now(noise, total, r2)
+        r2 = (decay @ signals / total) ** 2
+        variance = equivalent_noise(noise, total, r2)
         limit = NOISE_LIMITS.faint * (total + noise)
         return np.asarray(np.where(variance <= limit, variance, np.inf))

@@ -1,8 +1,7 @@
-"""What the posteriors of candidates share that learn mean and scale of the reward themselves.
+"""Implement the protocol `Posterior` for ensembles of models that predict all candidates at once.
 
-It is for answering the questions of `gp.posterior.Posterior` from a forecast of all
-candidates. Readings at inputs [x, t] go in, and become numbers of candidates; out come means and
-covariances of some candidates.
+Such ensembles learn mean and scale of the reward themselves. Their readings at inputs [x, t] are
+converted to candidate numbers, and their means and covariances are those of candidates.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from tvbandits.gp.cholesky import ExactPosterior, by_cholesky
+from tvbandits.gp.cholesky import ExactPosterior, condition_by_cholesky
 from tvbandits.gp.lookahead import JointPosterior
 from tvbandits.gp.posterior import (
     CandidateGrid,
@@ -40,7 +39,7 @@ class Readings(NamedTuple):
     rows : integer array of shape (n,)
         Numbers of the candidates.
     values, variance : arrays of shape (n,)
-        Rewards, and variances of their noise.
+        Rewards and their noise variances.
     """
 
     rows: Index
@@ -54,7 +53,7 @@ def candidate_rows(grid: CandidateGrid, Z: Array) -> Index:
     Raises
     ------
     ValueError
-        If a point is no candidate.
+        If a point is not a candidate.
     """
     X = Z[:, : grid.points.shape[1]]
     rows = grid.indices(X)
@@ -64,10 +63,10 @@ def candidate_rows(grid: CandidateGrid, Z: Array) -> Index:
 
 
 def readings_by_time(grid: CandidateGrid, data: Data) -> Iterator[tuple[float, Readings]]:
-    """Yield the different times of data, which are in order of time, and the readings of each."""
+    """Yield each distinct time of data that are sorted by time, with its readings."""
     start = 0
-    for t, same in groupby(data.Z[:, -1].tolist()):
-        part = slice(start, start + len(list(same)))
+    for t, group in groupby(data.Z[:, -1].tolist()):
+        part = slice(start, start + len(list(group)))
         rows = candidate_rows(grid, data.Z[part])
         yield t, Readings(rows, data.Y[part, 0], data.variance[part])
         start = part.stop
@@ -76,26 +75,29 @@ def readings_by_time(grid: CandidateGrid, data: Data) -> Iterator[tuple[float, R
 def prior_posterior(
     kernel: Any, data: Data, grid: CandidateGrid, now: float
 ) -> ExactPosterior | None:
-    """Return the prior of the kernel; None if data, which are in order of time, has a reading by now."""
+    """Return the prior of the kernel as a posterior, or None if there are readings up to `now`.
+
+    The data are sorted by time.
+    """
     if len(data) and now >= data.Z[0, -1]:
         return None
-    none = Data(grid.at(now)[:0], data.Y[:0], data.variance[:0])
-    return by_cholesky(kernel, none, grid=grid, now=now)
+    no_data = Data(grid.at(now)[:0], data.Y[:0], data.variance[:0])
+    return condition_by_cholesky(kernel, no_data, grid=grid, now=now)
 
 
 class CandidatePosterior:
-    """The part of a `Posterior` that follows from the joint posterior of all candidates.
+    """The methods of a `Posterior` that follow from the joint posterior of all candidates.
 
     Attributes
     ----------
     kernel : scikit-learn kernel
     grid : CandidateGrid
     data : Data
-        All readings, in order of time.
+        All readings, sorted by time.
     now : float
-        The time it is about.
+        The time of the predictions.
     fantasy : JointPosterior or None
-        About that time, if some more candidates had been read.
+        The posterior at that time given unknown values of pending points.
     """
 
     kernel: Any
@@ -105,14 +107,14 @@ class CandidatePosterior:
     fantasy: JointPosterior | None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return all fields but what can be computed again."""
+        """Return the fields for pickling, without values that can be computed again."""
         names = [each.name for each in fields(self)]  # type: ignore[arg-type]  # a dataclass
         return {name: self.__dict__[name] for name in names} | {"fantasy": None}
 
     def joint_posterior(
-        self, about: float, beta: float, noise_variance: Any = None
+        self, answer_time: float, beta: float, noise_variance: Any = None
     ) -> JointPosterior:
-        """Return the posterior of all candidates now, with what readings of a time would change."""
+        """Return the joint posterior of all candidates at `now` and of readings at `answer_time`."""
         raise NotImplementedError
 
     def predict_candidates(self) -> tuple[Array, Array]:
@@ -120,30 +122,30 @@ class CandidatePosterior:
         raise NotImplementedError
 
     def update(self, rows: Data, now: float, grid: CandidateGrid | None) -> Self | None:
-        """Return the posterior with more readings; None where that needs conditioning."""
+        """Return the posterior given more readings; None if it must be conditioned on all readings."""
         raise NotImplementedError
 
     def sample(self, grid: CandidateGrid, count: int, rng: np.random.Generator) -> Array:
-        """Return centred draws (count, A) at the candidates."""
+        """Return centred samples (count, A) at the candidates."""
         raise NotImplementedError
 
     @property
     def prior(self) -> Prior:
-        """What was learned of the reward."""
+        """Return the learned prior of the reward."""
         raise NotImplementedError
 
     @property
     def summary(self) -> PosteriorSummary:
-        """Facts about it: the mean is not linear in the values.
+        """Return descriptive values; those of a mean that is linear in the values are NaN.
 
-        Widths that depend on the information gain belong to theorems about a single known kernel.
+        The information gain is NaN as well, since the theorems that use it assume one known kernel.
         """
         nan = np.full((1, 1), np.nan)
         size = len(self.data)
         return PosteriorSummary(self.kernel, self.data, size, nan, math.nan, lambda: math.nan)
 
     def predict(self, Z: Array | CandidateGrid) -> tuple[Array, Array]:
-        """Return means (n, 1) and variances (n,) at candidates [x, t], all of them now."""
+        """Return means (n, 1) and variances (n,) at the candidates of inputs [x, t], at `now`."""
         mean, variance = self.predict_candidates()
         if isinstance(Z, CandidateGrid):
             return mean, variance
@@ -151,37 +153,37 @@ class CandidatePosterior:
         return mean[rows], variance[rows]
 
     @property
-    def own_nugget(self) -> float:
-        """Return the variance of the nugget, as the models have it."""
+    def nugget_variance(self) -> float:
+        """Return the variance of the models' nugget."""
         return 0.0
 
     @cached_property
     def _joint_now(self) -> JointPosterior:
-        """Return the posterior of all candidates now, with what readings of now would change."""
+        """Return the joint posterior of all candidates and of further readings, both at `now`."""
         return self.joint_posterior(self.now, 1.0) if self.fantasy is None else self.fantasy
 
     def fantasize(self, Z: Array, noise: float | Array, grid: CandidateGrid | None) -> Self:  # noqa: ARG002
-        """Return the same with more readings of candidates Z (k, p), whose values are unknown."""
-        readings = Data(Z, np.empty((len(Z), 0)), np.full(len(Z), noise) + self.own_nugget)
+        """Return the posterior given readings of candidates Z (k, p) whose values are unknown."""
+        readings = Data(Z, np.empty((len(Z), 0)), np.full(len(Z), noise) + self.nugget_variance)
         readings = Groups.of(Z).merge(readings)
         rows = candidate_rows(self.grid, readings.Z)
         variance = np.zeros(len(self.grid.points))
         variance[rows] = readings.variance
-        fantasy = replace(self._joint_now, noise_variance=variance).after(*rows.tolist())
+        fantasy = replace(self._joint_now, noise_variance=variance).condition_on(*rows.tolist())
         return replace(self, fantasy=fantasy)  # type: ignore[type-var]  # a dataclass
 
     def covariance(self, Z1: Array, Z2: Array | CandidateGrid) -> Array:
-        """Return the posterior covariance (n1, n2) of candidates [x, t], all of them now."""
-        every = list(range(len(self.grid.points)))
+        """Return the posterior covariance (n1, n2) of the candidates of inputs [x, t], at `now`."""
+        all_rows = list(range(len(self.grid.points)))
         rows, others = (
-            every if isinstance(Z, CandidateGrid) else candidate_rows(self.grid, Z).tolist()
+            all_rows if isinstance(Z, CandidateGrid) else candidate_rows(self.grid, Z).tolist()
             for Z in (Z1, Z2)
         )
         return self._joint_now.covariance(rows, others)
 
 
 def prior_of(posterior: Posterior) -> Prior:
-    """Return what a posterior has learned of the reward; before any reading, that of its kernel."""
+    """Return the learned prior of a posterior, or that of its kernel before any reading."""
     if isinstance(posterior, CandidatePosterior):
         return posterior.prior
     return KernelPrior(posterior.summary.kernel)
@@ -189,21 +191,21 @@ def prior_of(posterior: Posterior) -> Prior:
 
 @discard_before.register
 def _(posterior: CandidatePosterior, t: float) -> Any:
-    """Without those readings: the models do not need them again."""
+    """Return the posterior without the readings before `t`, which are in the state of the models."""
     return replace(posterior, data=posterior.data.rows_since(t))  # type: ignore[type-var]
 
 
 @look_ahead.register
 def _(
     posterior: CandidatePosterior,
-    scaled: ScaledPosterior,  # noqa: ARG001 - rewards are in their own unit
+    scaled: ScaledPosterior,  # noqa: ARG001 - an ensemble's posterior is in the unit of the reward
     points: Array,
-    about: float,
+    answer_time: float,
     beta: float,
     noise_variance: float,
 ) -> JointPosterior:
-    """From the models, which know how noisy an answer of that time is."""
-    joint = posterior.joint_posterior(about, beta, noise_variance)
+    """Return the joint posterior of the models, which include the nugget of an answer."""
+    joint = posterior.joint_posterior(answer_time, beta, noise_variance)
     if len(points) == len(joint):
         return joint
     return joint.take(candidate_rows(posterior.grid, points))

@@ -1,27 +1,27 @@
-"""Arms whose rewards are counts, k successes of n trials: Beta-Binomial models side by side.
+"""Predict arms whose rewards are counts, k successes of n trials, by Beta-Binomial models.
 
-A model has a discount g a step and a prior strength s. Of each arm a it holds the successes S_a, and
-the successes E_a that were expected of its trials at the level of their times, both discounted:
+A model has a discount g per step and a prior strength s. For each arm a it has discounted sums of the
+successes, S_a, and of the successes that its trials would have had at the level of their times, E_a:
 
-    ratio        q_a = (s + S_a) / (s + E_a)     to the level; s says how close to 1 it is
+    ratio        q_a = (s + S_a) / (s + E_a)     of the arm's chance to the level, with the prior mean 1
     chance       p_a ~ Beta(s + S_a, ...) with the mean l q_a at the level l
     prediction   k_a ~ BetaBinomial(n_a, p_a)
     discount     S_a <- g S_a,  E_a <- g E_a                  for each step
     reading      S_a <- S_a + k_a,  E_a <- E_a + n_a l
 
-At a level that stays, p_a ~ Beta(s + S_a, s / l - s + trials - S_a): discounted Thompson sampling with
-a prior around the level. The level may change with the hour, for all arms alike. Where several
-arms are read at one time, it is what they have in common there, with one success of the usual level:
+At a constant level, p_a ~ Beta(s + S_a, s / l - s + trials - S_a), which is discounted Thompson sampling
+with a prior around the level. The level of all arms may change together, as with the hour of the day. If
+several arms are read at one time, the level is estimated from them, with one success at the usual level:
 
     l = (1 + sum_a k_a) / (1 / usual level + sum_a n_a q_a).
 
-Of such a time a model's evidence is how well it predicted the shares of the arms in all successes,
+For such a time the evidence of a model is its prediction of how the successes are distributed over arms,
 
     log evidence += sum_a log BetaBinomial(k_a | n_a, l q_a) - log BetaBinomial(sum k | sum n),
 
-in which the second term has the mean and the variance of the sum: else the models that forget within
+in which the second term has the mean and the variance of the sum. Without it models that forget within
 hours would win, since they follow the day. An arm that is read alone at its time is read at the usual
-level, and its evidence is all of its prediction. The weights of the models follow by Bayes' rule.
+level, and its whole prediction is evidence. The weights of the models follow by Bayes' rule.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ from tvbandits.validation import Array, Index
 
 @dataclass(frozen=True)
 class CountConfig:
-    """The constants of the models of counts.
+    """Constants of the models of counts.
 
     Attributes
     ----------
     discounts : tuple of float
-        Of counts, for each step.
+        Discounts of counts per step.
     strengths : tuple of float
-        Of the prior, in successes: before any reading a ratio deviates by 1 / sqrt(strength).
+        Strengths of the prior in successes. The prior deviation of a ratio is 1 / sqrt(strength).
     prior_power : float
-        The prior weight of a model is proportional to the steps that it remembers, 1 / (1 - discount),
-        to this power: that arms hardly change is believed until counts show otherwise.
+        The prior weight of a model is proportional to its memory in steps, 1 / (1 - discount), to this
+        power, so that slow changes are more likely a priori.
     longest_memory : float
-        Of so many steps at most.
+        The largest memory, in steps, in that prior.
     largest_chance : float
-        Where level and ratio have a larger product.
+        The upper limit of the product of level and ratio.
     """
 
     discounts: tuple[float, ...] = (1.0, 0.999, 0.997, 0.99, 0.97, 0.9, 0.7)
@@ -69,9 +69,10 @@ CONFIG = CountConfig()
 
 
 def log_beta_binomial(k: Array, n: Array, alpha: Array, mean: Array) -> Array:
-    """Return log probabilities of k of n successes less log (n choose k), which all models share.
+    """Return log probabilities of k successes in n trials, without log (n choose k).
 
-    The chance has a Beta distribution with the first parameter alpha, and this mean.
+    The chance has a Beta distribution with the first parameter alpha and the mean `mean`. The omitted
+    term is the same for all models.
     """
     beta = alpha * (1.0 - mean) / mean
     return np.asarray(betaln(alpha + k, beta + n - k) - betaln(alpha, beta))
@@ -79,22 +80,24 @@ def log_beta_binomial(k: Array, n: Array, alpha: Array, mean: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class CountFilters:
-    """M models of the chances of A arms, up to one time.
+    """Filters of M models of the chances of A arms.
 
     Attributes
     ----------
     time : float
+        The time of the filters.
     step : float
         Duration of a step.
     discount, strength : arrays of shape (M,)
+        Discounts per step and prior strengths.
     successes, expected : arrays of shape (M, A)
-        Discounted.
+        The discounted sums S and E.
     levels, level_trials : arrays of shape (M,)
-        The usual level, and of how many trials, discounted, it is the mean.
+        The usual level, and the discounted number of trials of which it is the mean.
     evidence : array of shape (M,)
         Log evidence of the models.
     sign : float
-        -1: fewer successes are better, and rewards are their negative.
+        -1 if fewer successes are better, so that rewards are negative fractions; else 1.
     """
 
     time: float
@@ -114,13 +117,13 @@ class CountFilters:
         models = np.array([*product(CONFIG.discounts, CONFIG.strengths)])
         M = len(models)
         zeros = np.zeros((M, arms))
-        level = np.full(M, 0.5), np.ones(M)  # of one trial, until something is read
+        level = np.full(M, 0.5), np.ones(M)  # the prior level counts as one trial
         memory = 1.0 / np.maximum(1.0 - models[:, 0], 1.0 / CONFIG.longest_memory)
         prior = CONFIG.prior_power * np.log(memory)
         return cls(-math.inf, step, models[:, 0], models[:, 1], zeros, zeros, *level, prior)
 
     def predict(self, t: float) -> CountFilters:
-        """Return the filters at a later time; itself if it is not later."""
+        """Return the filters at the time `t`; `self` if `t` is not after their time."""
         if not self.time < t:
             return self
         if not math.isfinite(self.time):
@@ -131,60 +134,64 @@ class CountFilters:
             time=t,
             successes=decay[:, None] * self.successes,
             expected=decay[:, None] * self.expected,
-            level_trials=np.maximum(decay * self.level_trials, 1.0),  # it is never forgotten
+            level_trials=np.maximum(decay * self.level_trials, 1.0),  # the level is never forgotten
         )
 
     def update(self, t: float, rows: Index, y: Array, trials: Array) -> CountFilters:
-        """Return the filters with readings (n,) of some arms, at a time not before their own.
+        """Return the filters given readings (n,) of some arms, at a time not before their own.
 
         Parameters
         ----------
         t : float
+            The time of the readings.
         rows : integer array of shape (n,)
             The arms.
         y : array of shape (n,)
-            Shares of trials that succeeded; negative where trials are.
+            Fractions of successful trials, with the sign of `trials`.
         trials : array of shape (n,)
-            Negative where fewer successes are better.
+            Numbers of trials; negative if fewer successes are better.
         """
-        now, size = self.predict(t), self.expected.shape[1]
+        prediction, size = self.predict(t), self.expected.shape[1]
         columns = np.abs(trials), y * trials
-        n, k = (np.bincount(rows, each, size).astype(np.float64) for each in columns)
+        n, k = (np.bincount(rows, column, size).astype(np.float64) for column in columns)
         arms = np.flatnonzero(n)
         n, k = n[arms], k[arms]
-        ratio = now.ratios[:, arms]
-        total, usual_trials = k.sum(), ratio @ n
+        ratio = prediction.ratios[:, arms]
+        total, new_trials = k.sum(), ratio @ n
         is_first = not math.isfinite(self.time)
-        trials_before = now.level_trials + usual_trials
-        usual = now.levels + (total - now.levels * usual_trials) / trials_before
-        before = usual if is_first else now.levels
+        level_trials = prediction.level_trials + new_trials
+        usual = prediction.levels + (total - prediction.levels * new_trials) / level_trials
+        prior_level = usual if is_first else prediction.levels
         is_alone = len(arms) == 1
-        level = before if is_alone else (1.0 + total) / (1.0 / before + usual_trials)
-        evidence = now._log_predictive(arms, n, k, level, shares=not is_alone)
-        successes, expected = now.successes.copy(), now.expected.copy()
+        level = prior_level if is_alone else (1.0 + total) / (1.0 / prior_level + new_trials)
+        evidence = prediction._log_predictive(arms, n, k, level, given_total=not is_alone)
+        successes, expected = prediction.successes.copy(), prediction.expected.copy()
         successes[:, arms] += k
         expected[:, arms] += level[:, None] * n
         return replace_fields(
-            now,
+            prediction,
             successes=successes,
             expected=expected,
             levels=usual,
-            level_trials=trials_before,
-            evidence=now.evidence + evidence,
+            level_trials=level_trials,
+            evidence=prediction.evidence + evidence,
             sign=math.copysign(1.0, trials[0]),
         )
 
     def _log_predictive(
-        self, arms: Index, n: Array, k: Array, level: Array, *, shares: bool
+        self, arms: Index, n: Array, k: Array, level: Array, *, given_total: bool
     ) -> Array:
-        """Return the log evidence (M,) of k of n successes: of all, or of their shares in the sum."""
+        """Return the log predictive probability (M,) of k successes in n trials of each arm.
+
+        If `given_total`, it is conditional on the total number of successes.
+        """
         alpha, mean = self.alpha[:, arms], self._chances(level)[:, arms]
         evidence = log_beta_binomial(k, n, alpha, mean).sum(axis=1)
-        if not shares:
+        if not given_total:
             return np.asarray(evidence)
         size, variance = n.sum(), (mean**2 * (1.0 - mean) / (alpha + mean)) @ n**2
         sum_mean = mean @ n / size
-        # The first parameter of the Beta distribution of this mean and this variance.
+        # The first parameter of the Beta distribution with this mean and variance.
         sum_alpha = sum_mean**2 * (1.0 - sum_mean) / (variance / size**2) - sum_mean
         return np.asarray(evidence - log_beta_binomial(k.sum(), size, sum_alpha, sum_mean))
 
@@ -209,7 +216,7 @@ class CountFilters:
 
     @cached_property
     def weights(self) -> Array:
-        """Return the weights of the models (M,), whose sum is 1."""
+        """Return the posterior weights (M,) of the models."""
         weights = np.exp(self.evidence - self.evidence.max())
         return np.asarray(weights / weights.sum())
 
@@ -226,12 +233,12 @@ class CountFilters:
 
     @property
     def signal(self) -> Array:
-        """Return the variance of chances before any reading under each model, (M,)."""
+        """Return the prior variance of the chances under each model, (M,)."""
         return np.asarray(self.levels**2 / self.strength)
 
     @property
     def scale(self) -> Array:
-        """Return the times (M,) after which counts are discounted to 1/e."""
+        """Return the times (M,) in which counts are discounted to 1/e."""
         with np.errstate(divide="ignore"):
             return np.asarray(-self.step / np.log(self.discount))
 
@@ -241,14 +248,13 @@ class CountFilters:
         return self.sign * float(self.weights @ self.levels)
 
     def covariance(self, decay: Array | float = 1.0) -> Array:
-        """Return the covariance of the arms (A, A) over all models, as of `ArmFilters.covariance`."""
-        weights, apart = self.weights, self.means - self.weights @ self.means
-        return (apart * weights[:, None]).T @ apart + np.diag(
-            (weights * decay) @ self.total_variance
-        )
+        """Return the covariance of the arms (A, A) over all models; see `ArmFilters.covariance`."""
+        weights, deviations = self.weights, self.means - self.weights @ self.means
+        between = (deviations * weights[:, None]).T @ deviations
+        return between + np.diag((weights * decay) @ self.total_variance)
 
-    def persistent_variance(self, spec: Any) -> Array:  # noqa: ARG002 - as of `ArmFilters`
-        """Return the variances (A,) that readings of all later steps would remove: all of them."""
+    def persistent_variance(self, spec: Any) -> Array:  # noqa: ARG002 - part of the interface
+        """Return the variances (A,), which readings of all later steps would remove completely."""
         return np.asarray(self.weights @ self.total_variance)
 
     def prior_covariance(self, rows: Index, lags: Array) -> Array:
@@ -258,8 +264,8 @@ class CountFilters:
         return np.asarray(np.where(same, decay @ (self.weights * self.signal), 0.0))
 
     def sample(self, count: int, rng: np.random.Generator) -> Array:
-        """Return centred draws (count, A) of the rewards: of a model by weight, and of its chances."""
+        """Return centred samples (count, A) of the rewards, from models sampled by their weights."""
         models = rng.choice(len(self.weights), count, p=self.weights)
         alpha, mean = self.alpha[models], self.chances[models]
-        drawn = rng.beta(alpha, alpha * (1.0 - mean) / mean)
-        return np.asarray(self.sign * (drawn - self.weights @ self.chances))
+        chances = rng.beta(alpha, alpha * (1.0 - mean) / mean)
+        return np.asarray(self.sign * (chances - self.weights @ self.chances))

@@ -1,7 +1,7 @@
-"""Stationary correlations of scaled distances, each stated once: value, slope, and state in time.
+"""Define stationary correlations of scaled distances, with derivatives and state-space transitions.
 
-Of a Matern kernel over time the state is its value, and for nu = 3/2 its derivative besides, which move
-by a linear stochastic differential equation ([HS] = Hartikainen & Sarkka 2010, docs/references.md).
+The state of a process with a Matern kernel over time is its value and, for nu = 3/2, its derivative. It
+follows a linear stochastic differential equation ([HS] = Hartikainen & Sarkka 2010, docs/references.md).
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ Number = TypeVar("Number", float, Array)
 
 
 def identity(r: Array) -> Array:
-    """1 where the distance is 0, else 0."""
+    """Return 1 for a distance of 0, else 0."""
     return np.asarray(r == 0, dtype=np.float64)
 
 
 def matern12(r: Array) -> Array:
-    """Matern-1/2."""
+    """Return the Matern-1/2 correlation at distances r."""
     return np.asarray(np.exp(-r))
 
 
 def matern32(r: Array) -> Array:
-    """Matern-3/2."""
+    """Return the Matern-3/2 correlation at distances r."""
     return matern32_and_slope(r)[0]
 
 
 def matern52(r: Array) -> Array:
-    """Matern-5/2."""
+    """Return the Matern-5/2 correlation at distances r."""
     s = ROOT5 * r
     decay = np.exp(-s)
     s *= 1.0 + s / 3.0
@@ -51,7 +51,7 @@ def matern52(r: Array) -> Array:
 
 
 def rbf(r: Array) -> Array:
-    """Squared exponential."""
+    """Return the squared exponential correlation at distances r."""
     return np.asarray(np.exp(-0.5 * r * r))
 
 
@@ -65,14 +65,14 @@ VALUES: dict[float, Callable[[Array], Array]] = {
 
 
 def matern32_and_slope(r: Array) -> tuple[Array, Array]:
-    """Matern-3/2, and -1/r times its derivative."""
+    """Return the Matern-3/2 correlation at distances r, and -1/r times its derivative."""
     s = ROOT3 * r
     decay = np.exp(-s)
     return (1.0 + s) * decay, 3.0 * decay
 
 
 def matern52_and_slope(r: Array) -> tuple[Array, Array]:
-    """Matern-5/2, and -1/r times its derivative."""
+    """Return the Matern-5/2 correlation at distances r, and -1/r times its derivative."""
     s = ROOT5 * r
     decay = np.exp(-s)
     slope = (5.0 / 3.0) * (1.0 + s) * decay
@@ -80,12 +80,12 @@ def matern52_and_slope(r: Array) -> tuple[Array, Array]:
 
 
 def rbf_and_slope(r: Array) -> tuple[Array, Array]:
-    """Squared exponential, and -1/r times its derivative."""
+    """Return the squared exponential correlation at distances r, and -1/r times its derivative."""
     value = rbf(r)
     return value, value
 
 
-# By smoothness, those that have a slope at 0: values, and -1/r times their derivatives.
+# Correlations that are differentiable at 0, with -1/r times their derivatives, by their smoothness.
 SLOPED: dict[float, Callable[[Array], tuple[Array, Array]]] = {
     1.5: matern32_and_slope,
     2.5: matern52_and_slope,
@@ -94,19 +94,19 @@ SLOPED: dict[float, Callable[[Array], tuple[Array, Array]]] = {
 
 
 def matern32_rate(scale: Number) -> Number:
-    """Rate of the state of Matern-3/2 in time; the prior variance of its derivative is its square."""
+    """Return the rate sqrt(3) / scale of Matern-3/2, whose derivative has the prior variance rate^2."""
     return ROOT3 / scale
 
 
 def matern32_transition(
     rate: Number, h: Number, decay: Number
 ) -> tuple[Number, Number, Number, Number]:
-    """What the state of Matern-3/2 expects after a time h >= 0 ([HS] eq. 14).
+    """Return the transition matrix of the state of Matern-3/2 over a time h >= 0 ([HS] eq. 14).
 
     Parameters
     ----------
     rate : float or array
-        `matern32_rate`.
+        The value of `matern32_rate`.
     h : float or array
     decay : float or array
         exp(-rate h).
@@ -114,18 +114,18 @@ def matern32_transition(
     Returns
     -------
     value, up : floats or arrays
-        What a value keeps of itself, and takes of its derivative.
+        Coefficients of the value and of the derivative in the next value.
     down, derivative : floats or arrays
-        What a derivative takes of its value, and keeps of itself.
+        Coefficients of the value and of the derivative in the next derivative.
     """
     x = rate * h
     return decay * (1.0 + x), decay * h, -decay * rate**2 * h, decay * (1.0 - x)
 
 
 def sum_columns(values: Array, widths: tuple[int, ...]) -> Array:
-    """Return the sums (p, ...) of values (d, ...) over the columns of each coordinate.
+    """Return the sums (p, ...) of values (d, ...) over the columns of each of p coordinates.
 
-    Without widths each column is a coordinate.
+    `widths` are the numbers of columns of the coordinates; if empty, each column is a coordinate.
     """
     if not widths:
         return values
@@ -133,24 +133,24 @@ def sum_columns(values: Array, widths: tuple[int, ...]) -> Array:
 
 
 class Coordinates(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type: ignore[misc]
-    """A joint Matern-5/2 kernel and the mean of one for each coordinate, of the same length scales.
+    """A Matern-5/2 kernel m with an additive part: a joint kernel and one for each coordinate.
 
     k(x, x') = (m(r) + a mean_j m(r_j)) / (1 + a), r_j = abs(x_j - x'_j) / l_j, r^2 = sum_j r_j^2
 
-    A function that is a sum of functions of one coordinate each, or nearly so, is learned from few
-    points where a is large (Duvenaud, Nickisch and Rasmussen 2011); a = 0 is the usual kernel.
+    With a large a, a function that is nearly a sum of functions of one coordinate each is learned from
+    few points (Duvenaud, Nickisch and Rasmussen 2011). With a = 0 it is the usual Matern kernel.
 
     Parameters
     ----------
     length_scale : array of shape (p,)
-        l_j, of each coordinate.
+        The length scale l_j of each coordinate.
     additive : float
-        a, the variance of the sum in units of that of the joint part; positive.
+        The ratio a > 0 of the variance of the additive part to that of the joint part.
     length_scale_bounds : pair of floats, array of shape (p, 2) or "fixed"
     additive_bounds : pair of floats or "fixed"
     widths : tuple of p ints, optional
-        The number of columns of each coordinate: 2 for one on a circle, whose r_j is the distance in its
-        columns over l_j. By default each column is a coordinate.
+        The number of columns of each coordinate. A circle has 2 columns, and r_j is the distance in them
+        over l_j. By default each column is a coordinate.
     """
 
     def __init__(
@@ -169,20 +169,20 @@ class Coordinates(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type
 
     @property
     def hyperparameter_length_scale(self) -> Hyperparameter:
-        """Of each coordinate."""
+        """Return the hyperparameter of the length scales."""
         n = len(np.atleast_1d(self.length_scale))
         return Hyperparameter("length_scale", "numeric", self.length_scale_bounds, n)
 
     @property
     def hyperparameter_additive(self) -> Hyperparameter:
-        """The share of the sum."""
+        """Return the hyperparameter of the additive part."""
         return Hyperparameter("additive", "numeric", self.additive_bounds)
 
     @property
     def scales(self) -> Array:
-        """Length scales (d,) of the columns."""
-        each = np.atleast_1d(np.asarray(self.length_scale, dtype=np.float64))
-        return np.repeat(each, self.widths) if self.widths else each
+        """Return the length scales (d,) of the columns."""
+        scales = np.atleast_1d(np.asarray(self.length_scale, dtype=np.float64))
+        return np.repeat(scales, self.widths) if self.widths else scales
 
     def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
         """Return the kernel matrix (n, m), and its gradient (n, n, p) with respect to `theta`."""
@@ -191,20 +191,20 @@ class Coordinates(StationaryKernelMixin, NormalizedKernelMixin, Kernel):  # type
         B = A if Y is None else np.atleast_2d(Y) / scales
         squares = sum_columns((A.T[:, :, None] - B.T[:, None, :]) ** 2, self.widths)
         joint, slope = matern52_and_slope(np.sqrt(squares.sum(axis=0)))
-        each, slopes = matern52_and_slope(np.sqrt(squares))
-        mean, a = each.mean(axis=0), float(self.additive)
+        single, slopes = matern52_and_slope(np.sqrt(squares))
+        mean, a = single.mean(axis=0), float(self.additive)
         K = (joint + a * mean) / (1.0 + a)
         if not eval_gradient:
             return K
-        parts = []
+        gradients = []
         if not self.hyperparameter_additive.fixed:
-            parts.append(((mean - joint) * (a / (1.0 + a) ** 2))[None])
+            gradients.append(((mean - joint) * (a / (1.0 + a) ** 2))[None])
         if not self.hyperparameter_length_scale.fixed:
             # dk / dlog l_j = -r_j dk / dr_j
-            parts.append(squares * (slope + (a / len(squares)) * slopes) / (1.0 + a))
-        if not parts:
+            gradients.append(squares * (slope + (a / len(squares)) * slopes) / (1.0 + a))
+        if not gradients:
             return K, np.empty((*K.shape, 0))
-        return K, np.moveaxis(np.concatenate(parts), 0, -1)
+        return K, np.moveaxis(np.concatenate(gradients), 0, -1)
 
     def __repr__(self) -> str:
         scales = ", ".join(f"{scale:.3g}" for scale in self.scales)

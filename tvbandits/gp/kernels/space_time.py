@@ -1,12 +1,13 @@
-"""Space-time kernels, built from scikit-learn's and usable as such.
+"""Build space-time kernels from scikit-learn kernels, and analyse their structure.
 
-The rows that a space-time kernel sees are [x_1 .. x_d, t]: the time is the last column. `OnSpace`
-and `OnTime` restrict a scikit-learn kernel to the one or the other, `Drift` forgets with time, and
-sums and products are scikit-learn's own. A kernel with none of the three is a pure-space kernel
-and sees points alone; beside one of them, a plain kernel sees all d + 1 columns (or use `OnSpace`).
+The inputs of a space-time kernel are rows [x_1 .. x_d, t], with the time in the last column. `OnSpace`
+and `OnTime` apply a scikit-learn kernel to the point or to the time, `Drift` forgets with time, and sums
+and products are those of scikit-learn. A kernel without any of the three is a kernel over points, whose
+inputs are points only. In a sum or product with one of the three, a kernel outside of `OnSpace` is
+applied to all d + 1 columns.
 
-A kernel is a tree. It is looked at as its parts (`parts_of`), as the sum of products that it is
-(`leaves_of`), or made again from changed leaves (`rebuilt`).
+A kernel is a tree of sums and products. `parts_of` lists its parts, `leaves_of` expands it into a sum of
+products, and `rebuild` replaces its leaves.
 """
 
 from __future__ import annotations
@@ -28,32 +29,40 @@ from sklearn.gaussian_process.kernels import (
     Sum,
 )
 
-from tvbandits.validation import Array, Index, finite_number, is_finite_number, of_kind, require
+from tvbandits.validation import (
+    Array,
+    Index,
+    check_instance,
+    finite_number,
+    is_finite_number,
+    require,
+)
 
 
 class _Restricted(Kernel):  # type: ignore[misc]
-    """A kernel applied to some of the columns; all hyperparameters are the inner kernel's."""
+    """A kernel that is applied to some of the columns; its hyperparameters are the inner kernel's."""
 
     _part: slice
 
     def __init__(self, kernel: Kernel) -> None:
-        of_kind("kernel", kernel, Kernel, "a scikit-learn kernel")
+        check_instance("kernel", kernel, Kernel, "a scikit-learn kernel")
         self.kernel = kernel
 
     def _columns(self, X: Array) -> Array:
+        """Return the columns of rows `X` (n, d + 1) to which the inner kernel is applied."""
         rows = np.atleast_2d(X)
         if rows.ndim != 2 or rows.shape[1] < 2:
             raise ValueError(f"rows [x_1 .. x_d, t] must have shape (n, d + 1), got {rows.shape}")
         return rows[:, self._part]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the inner kernel and, where `deep`, its parameters as `kernel__<name>`."""
+        """Return the inner kernel and, if `deep`, its parameters as `kernel__<name>`."""
         params = {"kernel": self.kernel}
         if deep:
             params |= {f"kernel__{name}": value for name, value in self.kernel.get_params().items()}
         return params
 
-    # Exponentiation wraps one kernel in an attribute of that name, too: these ask nothing else.
+    # These members of Exponentiation use only its attribute `kernel`, which this class has as well.
     hyperparameters = Exponentiation.hyperparameters
     theta = Exponentiation.theta
     bounds = Exponentiation.bounds
@@ -74,7 +83,7 @@ class _Restricted(Kernel):  # type: ignore[misc]
 
 
 class OnSpace(_Restricted):
-    """k((x, t), (x', t')) = kernel(x, x'): a kernel on all columns but the last.
+    """A kernel over points: k((x, t), (x', t')) = kernel(x, x').
 
     Examples
     --------
@@ -90,7 +99,7 @@ class OnSpace(_Restricted):
 
 
 class OnTime(_Restricted):
-    """k((x, t), (x', t')) = kernel(t, t'): a kernel on the last column, as points (n, 1).
+    """A kernel over time, the last column: k((x, t), (x', t')) = kernel(t, t').
 
     Examples
     --------
@@ -106,16 +115,17 @@ class OnTime(_Restricted):
 
 
 class Drift(StationaryKernelMixin, Kernel):  # type: ignore[misc]
-    """k((x, t), (x', t')) = (1 - epsilon)^(|t - t'| / 2): forgetting at a constant rate.
+    """A kernel over time that forgets at a constant rate.
 
-    The time kernel of TV-GP-UCB (Bogunovic, Scarlett and Cevher 2016, section 3).
+    k((x, t), (x', t')) = (1 - epsilon)^(|t - t'| / 2) is the time kernel of TV-GP-UCB (Bogunovic,
+    Scarlett and Cevher 2016, section 3).
 
     Parameters
     ----------
     epsilon : float
-        Rate of forgetting for a unit of time, 0 <= epsilon < 1; 0 only with fixed bounds.
+        Forgetting rate per unit of time, 0 <= epsilon < 1; 0 only with fixed bounds.
     epsilon_bounds : pair of floats or "fixed"
-        Where a fit may look for epsilon.
+        The interval in which a fit searches for epsilon.
 
     Examples
     --------
@@ -138,11 +148,11 @@ class Drift(StationaryKernelMixin, Kernel):  # type: ignore[misc]
 
     @property
     def hyperparameter_epsilon(self) -> Hyperparameter:
-        """The one hyperparameter."""
+        """Return the hyperparameter of the rate."""
         return Hyperparameter("epsilon", "numeric", self.epsilon_bounds)
 
     def _rate(self) -> float:
-        """Return epsilon; checked at every use, since scikit-learn sets parameters as it likes."""
+        """Return epsilon; it is checked at each use, since scikit-learn may set it without checks."""
         epsilon = finite_number("epsilon", self.epsilon, low=0.0, below=1.0)
         if epsilon == 0.0 and not self.hyperparameter_epsilon.fixed:
             raise ValueError('epsilon = 0 cannot be fitted: give epsilon_bounds="fixed" with it')
@@ -175,7 +185,7 @@ class Drift(StationaryKernelMixin, Kernel):  # type: ignore[misc]
 
 
 def _check_bounds(bounds: object) -> None:
-    """Raise a `ValueError` unless these are bounds that a fit can look between."""
+    """Raise a `ValueError` unless these are valid bounds of a rate."""
     if isinstance(bounds, str) and bounds == "fixed":
         return
     needs = '"fixed" or a pair of numbers 0 < low <= high < 1'
@@ -190,16 +200,16 @@ def _check_bounds(bounds: object) -> None:
 
 
 class Beside(Kernel):  # type: ignore[misc]
-    """Of f(x, t) - f(c, t) for an f of another kernel: what points are beside a control c, then.
+    """The kernel of the difference f(x, t) - f(c, t) to a control c, for an f of another kernel.
 
-    Nothing of it is fitted.
+    It has no free hyperparameters.
 
     Parameters
     ----------
     kernel : scikit-learn kernel
-        Over points, or over [point, time].
+        The kernel of f, over points or over [point, time].
     control : tuple of float
-        c.
+        The point c.
 
     Examples
     --------
@@ -220,153 +230,159 @@ class Beside(Kernel):  # type: ignore[misc]
     bounds: ClassVar[Array] = np.empty((0, 2))
 
     def is_stationary(self) -> bool:
-        """It is not: the control is a place."""
+        """Return False, because the control is a fixed place."""
         return False
 
     def _controls(self, X: Array) -> tuple[Array, Index]:
-        """The control at the times of inputs (n, p), each once, and which of them is whose."""
+        """Return the control at the distinct times of inputs (n, p), and the row for each input (n,)."""
         control = np.array([self.control])
         if X.shape[1] == control.shape[1]:
             return control, np.zeros(len(X), dtype=np.int64)
-        times, which = np.unique(X[:, -1], return_inverse=True)
-        return np.column_stack([np.repeat(control, len(times), axis=0), times]), which
+        times, index = np.unique(X[:, -1], return_inverse=True)
+        return np.column_stack([np.repeat(control, len(times), axis=0), times]), index
 
     def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
         """Return the kernel matrix (n, m)."""
         if eval_gradient:
-            raise ValueError("a kernel beside a control is not fitted: it has no gradient")
+            raise ValueError("a kernel beside a control cannot be fitted: it has no gradient")
         Y = X if Y is None else Y
-        (one, mine), (other, theirs) = self._controls(X), self._controls(Y)
+        (CX, i), (CY, j) = self._controls(X), self._controls(Y)
         k = self.kernel
-        across = k(X, other)[:, theirs] + k(one, Y)[mine]
-        return k(X, Y) - across + k(one, other)[mine][:, theirs]
+        cross = k(X, CY)[:, j] + k(CX, Y)[i]
+        return k(X, Y) - cross + k(CX, CY)[i][:, j]
 
     def diag(self, X: Array) -> Array:
         """Return the diagonal of `self(X)`, shape (n,)."""
-        rows, which = self._controls(X)
-        across = np.empty(len(X))
-        for i in range(len(rows)):
-            mine = which == i
-            across[mine] = self.kernel(X[mine], rows[i : i + 1])[:, 0]
-        own = np.asarray(self.kernel.diag(X)) + np.asarray(self.kernel.diag(rows))[which]
-        return np.asarray(np.maximum(own - 2.0 * across, 0.0))
+        controls, index = self._controls(X)
+        cross = np.empty(len(X))
+        for i in range(len(controls)):
+            rows = index == i
+            cross[rows] = self.kernel(X[rows], controls[i : i + 1])[:, 0]
+        total = np.asarray(self.kernel.diag(X)) + np.asarray(self.kernel.diag(controls))[index]
+        return np.asarray(np.maximum(total - 2.0 * cross, 0.0))
 
     def __repr__(self) -> str:
         return f"Beside({self.kernel!r}, {self.control})"
 
 
-# --- what the structure of a kernel says --------------------------------------------------------------
+# --- the structure of a kernel --------------------------------------------------------------------
 
 
-# Kernels of scikit-learn with nothing inside, of which nothing needs to be asked.
-PLAIN = (ConstantKernel, Matern, RBF)
+# Kernels of scikit-learn without inner kernels; listing them saves time.
+WITHOUT_CHILDREN = (ConstantKernel, Matern, RBF)
 
 
 def children(kernel: Kernel) -> list[Kernel]:
-    """The kernels that a kernel is made of."""
-    if type(kernel) in PLAIN:
+    """Return the kernels that are parameters of a kernel."""
+    if type(kernel) in WITHOUT_CHILDREN:
         return []
     values = kernel.get_params(deep=False).values()
     lists = [value if isinstance(value, list | tuple) else [value] for value in values]
-    return [child for some in lists for child in some if isinstance(child, Kernel)]
+    return [child for entries in lists for child in entries if isinstance(child, Kernel)]
 
 
 def parts_of(kernel: Kernel) -> Iterator[Kernel]:
-    """A kernel and all that is inside of it, the whole before its parts."""
+    """Yield a kernel and all kernels inside of it, each before its own parts."""
     yield kernel
     for child in children(kernel):
         yield from parts_of(child)
 
 
-def rebuilt(kernel: Kernel, change: Callable[[Kernel], Kernel]) -> Kernel:
-    """The same sums and products of changed leaves; a leaf is what is neither a sum nor a product."""
+def rebuild(kernel: Kernel, change: Callable[[Kernel], Kernel]) -> Kernel:
+    """Return the same sums and products with `change` applied to each leaf.
+
+    A leaf is a part that is neither a sum nor a product.
+    """
     if type(kernel) in (Sum, Product):
-        return type(kernel)(rebuilt(kernel.k1, change), rebuilt(kernel.k2, change))
+        return type(kernel)(rebuild(kernel.k1, change), rebuild(kernel.k2, change))
     return change(kernel)
 
 
 @dataclass(frozen=True)
 class Leaf:
-    """A part of a kernel that has hyperparameters of its own, and where they are in its theta."""
+    """A leaf of a kernel, and the slice of the whole kernel's theta with its hyperparameters."""
 
     kernel: Any
     where: slice
 
     def at(self, theta: Array) -> Any:
-        """The part with its share of the hyperparameters `theta` of the whole."""
+        """Return the leaf with its hyperparameters from `theta`, which is that of the whole kernel."""
         own = theta[self.where]
         return self.kernel.clone_with_theta(own) if len(own) else self.kernel
 
 
-# A sum of products, each as its factors.
+# The terms of a sum of products, each as the tuple of its factors.
 Terms = tuple[tuple[Leaf, ...], ...]
 
 
 def leaves_of(kernel: Kernel) -> Terms | None:
-    """The terms of a kernel, each as its factors; None where it has factors of another kind."""
-    expanded = products_of(kernel)
+    """Return the terms of a kernel, each as its factors; None if a factor is of another kind.
+
+    Supported factors are `ConstantKernel`, `OnSpace`, `OnTime` and `Drift`.
+    """
+    products = products_of(kernel)
     kinds = (ConstantKernel, OnSpace, OnTime, Drift)
-    known = all(type(leaf.kernel) in kinds for term in expanded for leaf in term)
-    return tuple(map(tuple, expanded)) if known else None
+    supported = all(type(leaf.kernel) in kinds for term in products for leaf in term)
+    return tuple(map(tuple, products)) if supported else None
 
 
 def products_of(kernel: Kernel) -> list[list[Leaf]]:
-    """The products that a kernel is the sum of; a product of sums is the sum of all products."""
-    return _expanded(kernel, 0)[0]
+    """Return the kernel as a sum of products of leaves, in which products of sums are expanded."""
+    return _expand(kernel, 0)[0]
 
 
-def _expanded(kernel: Kernel, at: int) -> tuple[list[list[Leaf]], int]:
-    """`products_of`, and where the hyperparameters end."""
+def _expand(kernel: Kernel, start: int) -> tuple[list[list[Leaf]], int]:
+    """Return the products of a kernel whose theta begins at `start`, and where its theta ends."""
     if type(kernel) in (Sum, Product):
-        first, middle = _expanded(kernel.k1, at)
-        second, end = _expanded(kernel.k2, middle)
+        first, middle = _expand(kernel.k1, start)
+        second, end = _expand(kernel.k2, middle)
         if type(kernel) is Sum:
             return first + second, end
-        return [one + other for one in first for other in second], end
-    end = at + int(kernel.n_dims)
-    return [[Leaf(kernel, slice(at, end))]], end
+        return [left + right for left in first for right in second], end
+    end = start + int(kernel.n_dims)
+    return [[Leaf(kernel, slice(start, end))]], end
 
 
-def same_form(kernel: Any, other: Any) -> bool:
-    """Whether two kernels differ in nothing but the numbers of their hyperparameters."""
+def have_same_form(kernel: Any, other: Any) -> bool:
+    """Return whether two kernels differ in the values of their hyperparameters only."""
     return list(map(_form, parts_of(kernel))) == list(map(_form, parts_of(other)))
 
 
 def _form(part: Kernel) -> tuple[Any, ...]:
-    """What a part is besides its numbers: type, free hyperparameters, smoothness, number of parts."""
-    names = tuple((each.name, each.n_elements, each.fixed) for each in part.hyperparameters)
+    """Return type, free hyperparameters, smoothness and number of children of a part."""
+    names = tuple((h.name, h.n_elements, h.fixed) for h in part.hyperparameters)
     return type(part), names, getattr(part, "nu", None), len(children(part))
 
 
 def is_space_time(kernel: Kernel) -> bool:
-    """Whether `OnSpace`, `OnTime` or `Drift` is part of the kernel: its rows are [x, t]."""
+    """Return whether the inputs of the kernel are [x, t]: `OnSpace`, `OnTime` or `Drift` is in it."""
     return any(isinstance(part, _Restricted | Drift) for part in parts_of(kernel))
 
 
 def space_time(kernel: Kernel) -> Kernel:
-    """Return a pure-space kernel wrapped in `OnSpace`, a space-time one unchanged."""
+    """Return a kernel over points wrapped in `OnSpace`, and a space-time kernel unchanged."""
     return kernel if is_space_time(kernel) else OnSpace(kernel)
 
 
-def without_bounds(kernel: Kernel) -> Kernel:
-    """The same kernel with no free hyperparameter: nothing in it is fitted."""
+def fix_hyperparameters(kernel: Kernel) -> Kernel:
+    """Return the kernel with all hyperparameters fixed, so that a fit does not change it."""
     fixed = kernel.clone_with_theta(kernel.theta)
     bounds = {f"{part.name}_bounds": "fixed" for part in kernel.hyperparameters}
     return fixed.set_params(**bounds)
 
 
 def advance(kernel: Kernel, h: float) -> float | None:
-    """The c with k((x, t + h), (x', t')) = c k((x, t), (x', t')) for all t >= t', if there is one.
+    """Return the c with k((x, t + h), (x', t')) = c k((x, t), (x', t')) for all t >= t'.
 
-    Moving the present on by h >= 0 then only scales the covariance with the past. None where the
-    structure of the kernel guarantees no such number.
+    Advancing the present by h >= 0 then scales the covariance with the past by c. None if the structure
+    of the kernel does not guarantee such a number.
     """
     return _factor(kernel, float(h), in_time=False) if is_space_time(kernel) else 1.0
 
 
 def _factor(kernel: Kernel, h: float, in_time: bool) -> float | None:
-    """`advance` of a part; `in_time`: inside of `OnTime`, where a plain kernel sees times alone."""
-    # Exact types: a subclass may have redefined the formula that is relied on here.
+    """Return `advance` for a part, which is inside of `OnTime` if `in_time`."""
+    # Subclasses are not accepted, since they may have another formula.
     kind = type(kernel)
     if kind in (OnSpace, ConstantKernel):
         return 1.0

@@ -1,4 +1,4 @@
-"""Coordinates in units of their own, so that it does not matter in which ones they are written down."""
+"""Divide coordinates by their ranges, so that results do not depend on their units."""
 
 from __future__ import annotations
 
@@ -7,37 +7,39 @@ from typing import Any
 import numpy as np
 from sklearn.gaussian_process.kernels import Exponentiation, Kernel
 
-from tvbandits.validation import Array, of_kind
+from tvbandits.validation import Array, check_instance
 
-# A coordinate whose range is less than this share of its size is constant up to rounding.
+# A coordinate whose range is less than this fraction of its magnitude is constant up to rounding.
 CONSTANT = 1e-12
 
 
 def column_units(low: Array, high: Array) -> Array:
-    """Return a unit (d,) for each coordinate: its range, from `low` (d,) to `high` (d,).
+    """Return the unit (d,) of each coordinate: its range, from `low` (d,) to `high` (d,).
 
-    A constant coordinate has its own size as a unit. Where all ranges are equal every unit is 1: the
-    coordinates are in one unit already.
+    The unit of a constant coordinate is its magnitude. If all ranges are equal, all units are 1, because
+    the coordinates are in the same unit already.
     """
-    extent, size = high - low, np.maximum(np.abs(low), np.abs(high))
-    varies = extent > CONSTANT * size
+    extent, magnitude = high - low, np.maximum(np.abs(low), np.abs(high))
+    varies = extent > CONSTANT * magnitude
     if not varies.any() or (extent[varies] == extent[varies][0]).all():
         return np.ones(len(extent))
-    return np.where(varies, extent, np.where(size > 0, size, 1.0))
+    return np.where(varies, extent, np.where(magnitude > 0, magnitude, 1.0))
 
 
-def in_column_units(points: Array) -> Array:
-    """Return points (n, d) with each coordinate divided by its unit among them."""
+def scale_columns(points: Array) -> Array:
+    """Return points (n, d) with each coordinate divided by its unit (`column_units`)."""
     return points / column_units(points.min(axis=0), points.max(axis=0))
 
 
 class InUnits(Kernel):  # type: ignore[misc]
-    """k(x, x') = kernel(x / units, x' / units): all hyperparameters are the inner kernel's.
+    """A kernel of scaled points: k(x, x') = kernel(x / units, x' / units).
+
+    Its hyperparameters are those of the inner kernel.
 
     Parameters
     ----------
     kernel : scikit-learn kernel
-        Over points.
+        A kernel over points.
     units : tuple of d positive floats
         The unit of each coordinate.
 
@@ -53,11 +55,11 @@ class InUnits(Kernel):  # type: ignore[misc]
     """
 
     def __init__(self, kernel: Kernel, units: Any) -> None:
-        of_kind("kernel", kernel, Kernel, "a scikit-learn kernel")
+        check_instance("kernel", kernel, Kernel, "a scikit-learn kernel")
         self.kernel = kernel
         self.units = units
 
-    # Exponentiation wraps one kernel in an attribute of that name, too: these ask nothing else.
+    # These members of Exponentiation use only its attribute `kernel`, which this class has as well.
     hyperparameters = Exponentiation.hyperparameters
     theta = Exponentiation.theta
     bounds = Exponentiation.bounds
@@ -65,23 +67,24 @@ class InUnits(Kernel):  # type: ignore[misc]
     requires_vector_input = Exponentiation.requires_vector_input
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the inner kernel, the units and, where `deep`, its parameters as `kernel__<name>`."""
+        """Return the inner kernel, the units and, if `deep`, its parameters as `kernel__<name>`."""
         params = {"kernel": self.kernel, "units": self.units}
         if deep:
             params |= {f"kernel__{name}": value for name, value in self.kernel.get_params().items()}
         return params
 
-    def _scaled(self, X: Array) -> Array:
+    def _scale(self, X: Array) -> Array:
+        """Return points (n, d) divided by the units."""
         return np.asarray(np.atleast_2d(X) / np.asarray(self.units))
 
     def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
         """Return the kernel matrix (n, m), and its gradient (n, n, p) with respect to `theta`."""
-        other = None if Y is None else self._scaled(Y)
-        return self.kernel(self._scaled(X), other, eval_gradient=eval_gradient)
+        other = None if Y is None else self._scale(Y)
+        return self.kernel(self._scale(X), other, eval_gradient=eval_gradient)
 
     def diag(self, X: Array) -> Array:
         """Return the diagonal of `self(X)`, shape (n,)."""
-        return np.asarray(self.kernel.diag(self._scaled(X)))
+        return np.asarray(self.kernel.diag(self._scale(X)))
 
     def __repr__(self) -> str:
         units = ", ".join(f"{unit:.3g}" for unit in self.units)

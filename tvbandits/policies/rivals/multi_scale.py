@@ -1,20 +1,20 @@
-"""MASTER: any bandit made fit for drift, by copies on many scales and two tests.
+"""MASTER: adapts any bandit to drift, by copies on many time scales and two tests.
 
 [WL] = C.-Y. Wei and H. Luo. Non-stationary reinforcement learning without prior knowledge: an optimal
 black-box approach. COLT 2021.
 
-In a block of 2^n steps, in each of the 2^(n-m) slots of order m = n, ..., 0 a copy of the base of
-length 2^m starts with probability rho(2^n) / rho(2^m); one of order n always. The shortest copy
-that covers a step plays it and learns from it, the others stand still. Its optimistic value g~ is
-the upper bound where it plays; U is the least g~ of the block. Where the mean is learned, a copy is
-told rewards less the mean of all that came before it, so that a new one expects that mean, and no
-other number. Everything starts again at n = 0
+A block of 2^n steps has 2^(n-m) slots of each order m = n, ..., 0. In each slot a copy of the base, of
+length 2^m, starts with probability rho(2^n) / rho(2^m), which is 1 for order n. The shortest copy that
+covers a step chooses its point and learns from its reward; the others do nothing. The optimistic value
+g~ of a step is the upper bound at its point, and U is the smallest g~ of the block. Where the mean is
+learned, a copy gets rewards less the mean of all rewards before its start, so that its prior mean is
+that mean. Everything starts again at n = 0
 
     1. at the end of a copy of order m, if the mean reward over its time is at least U + 9 rho^(2^m);
     2. if the mean of g~ - reward over the block so far is at least 3 rho^(its length);
 
 with rho(t) = min(1, regret / sqrt t), the shape of the bound on the base's average regret, and
-rho^(t) = factor (log2 T + 1) log(T / delta) rho(t). Rewards count in prior deviations.
+rho^(t) = factor (log2 T + 1) log(T / delta) rho(t). Rewards are in prior deviations.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tvbandits.bandit.adapter import RunningMean
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.bandit.options import Mean, Options
-from tvbandits.bandit.policy import DEFAULT_WIDTH, Width, make_bandit, prior_kernel
+from tvbandits.bandit.policy import DEFAULT_WIDTH, Width, kernel_or_default, make_bandit
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import ChoiceSet, NothingAvailableError
 from tvbandits.domains.domain import Domain
@@ -40,10 +40,10 @@ from tvbandits.validation import (
     LARGEST_VALUE,
     Array,
     Seed,
+    check_function,
+    check_instance,
     finite_number,
-    function,
-    not_negative,
-    of_kind,
+    nonnegative_number,
     positive_number,
     whole_number,
 )
@@ -58,11 +58,11 @@ class Thresholds:
     Parameters
     ----------
     horizon : int
-        T, which the tests depend on.
+        T, the number of steps of a run.
     delta : float
         Probability of a false alarm.
     regret : float
-        The base's average regret over t steps is taken for min(1, regret / sqrt(t)).
+        The average regret of the base over t steps is assumed to be min(1, regret / sqrt(t)).
     factor : float
         The factor in both tests, 6 in the paper.
     """
@@ -76,24 +76,25 @@ class Thresholds:
         whole_number("horizon", self.horizon)
         finite_number("delta", self.delta, above=0.0, below=1.0)
         positive_number("regret", self.regret)
-        not_negative("factor", self.factor)
+        nonnegative_number("factor", self.factor)
 
     def rho(self, t: float) -> float:
-        """Average regret of the base over t steps, as it is assumed."""
+        """Return the average regret of the base over t steps that is assumed."""
         return min(1.0, self.regret / math.sqrt(t))
 
     def rho_hat(self, t: float) -> float:
-        """rho^(t), which holds with high probability."""
+        """Return rho^(t), the bound on the average regret with high probability."""
         T = self.horizon
         return self.factor * (math.log2(T) + 1) * math.log(T / self.delta) * self.rho(t)
 
 
 @dataclass
 class Copy:
-    """One copy of the base, for the steps `start` to `end` of its block, both included.
+    """A copy of the base for the steps `start` to `end` of its block, both included.
 
-    What it is told are rewards in prior deviations, less `centre`: the mean of those before it, of the
-    first one if it came before all of them (None until then), and 0 where the mean is given.
+    It gets rewards in prior deviations less `centre`. This is the mean of the rewards before its start,
+    or the first reward if there was none before (None until then); and 0 where the prior mean is a
+    number.
     """
 
     order: int
@@ -105,10 +106,10 @@ class Copy:
 
 @dataclass
 class Block:
-    """The present block: one entry a step; copies are drawn for the steps before `begun`."""
+    """The present block, with a number for each step; copies are drawn for the first `drawn_steps`."""
 
     order: int
-    begun: int = 0
+    drawn_steps: int = 0
     copies: list[Copy] = field(default_factory=list)
     optimistic: list[float] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
@@ -116,22 +117,23 @@ class Block:
 
 @dataclass(eq=False)
 class Master:
-    """The rule.
+    """The rule of `master`.
 
     Parameters
     ----------
     base : callable or None
-        Makes copies, as a recipe does; GP-UCB where it is None.
+        The recipe of the copies; None: GP-UCB.
     domain, kernel, noise, beta
-        What it makes them of.
+        Arguments of the recipe.
     tests : Thresholds
     centre : RunningMean
         The mean of rewards, where it is learned.
     block : Block
-        The present one.
-    chosen : list
-        Plays that are out: the point, the copy that chose it, and its optimistic value.
+        The present block.
+    pending : list
+        Of each pending play, the point, the copy that chose it, and its optimistic value.
     restarts : int
+        Number of restarts so far.
     """
 
     base: Base | None
@@ -142,11 +144,11 @@ class Master:
     tests: Thresholds
     centre: RunningMean
     block: Block = field(default_factory=lambda: Block(0))
-    chosen: list[tuple[Array, Copy, float]] = field(default_factory=list)
+    pending: list[tuple[Array, Copy, float]] = field(default_factory=list)
     restarts: int = 0
 
-    def _copy_of_base(self, child: int) -> Bandit:
-        """A copy of the base of this seed."""
+    def _copy_base(self, seed: int) -> Bandit:
+        """Return a copy of the base with this seed."""
         recipe: Base = make_bandit if self.base is None else self.base
         return recipe(
             self.domain,
@@ -154,80 +156,85 @@ class Master:
             noise_variance=self.noise,
             beta=self.beta,
             options=Options(mean=self.centre.prior),
-            seed=child,
+            seed=seed,
         )
 
-    def choose(self, now: float, allowed: ChoiceSet, out: Plays, rng: np.random.Generator) -> Array:
-        """The shortest copy that covers the step plays, and counts all plays that are out."""
+    def choose(
+        self, now: float, allowed: ChoiceSet, pending: Plays, rng: np.random.Generator
+    ) -> Array:
+        """Return the point (d,) of the shortest copy that covers the step, given all pending plays."""
         active = self._active(rng)
-        if active.bandit.state.pending != out:
-            state = active.bandit.state.with_record(pending=out)
+        if active.bandit.state.pending != pending:
+            state = active.bandit.state.with_record(pending=pending)
             active.bandit = Bandit.from_state(active.bandit.recipe, state)
         bandit = active.bandit
         try:
             x: Array = bandit.ask(now, available=None if allowed.is_everything else allowed)[0]
         except NothingAvailableError:
-            allowed.sample(rng)  # all of a small space is taken: it may be chosen again
+            allowed.sample(rng)  # all points of a small space are pending: they may be chosen again
             x = bandit.ask(now, available=allowed)[0]
         mean, deviation = bandit.predict(x[None], now)
         optimistic = float(mean[0] + bandit.info.beta * deviation[0])
-        waiting = {each.tobytes() for each in out.X}
-        self.chosen = [each for each in self.chosen if each[0].tobytes() in waiting]
-        self.chosen.append((x, active, optimistic))
+        points = {each.tobytes() for each in pending.X}
+        self.pending = [each for each in self.pending if each[0].tobytes() in points]
+        self.pending.append((x, active, optimistic))
         return x
 
     def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:
-        """The copy that played learns; then the tests. Only what was asked for is looked at."""
+        """Update the copies that chose the points, and restart if a test fails.
+
+        Rewards of points that the policy did not choose are ignored.
+        """
         for x, t, y, v in zip(rewards.X, rewards.t, rewards.y, rewards.variance, strict=True):
-            play = next((each for each in self.chosen if np.array_equal(each[0], x)), None)
+            play = next((each for each in self.pending if np.array_equal(each[0], x)), None)
             if play is None:
                 continue
-            self.chosen = [each for each in self.chosen if each is not play]
+            self.pending = [each for each in self.pending if each is not play]
             _, copy, optimistic = play
             if copy.centre is None:
                 copy.centre = self.centre.before(float(y))
             self.centre = self.centre.update(float(y))
-            off = np.clip([float(y) - copy.centre], -LARGEST_VALUE, LARGEST_VALUE)
-            with warnings.catch_warnings():  # of the reward itself somebody is warned already
+            centred = np.clip([float(y) - copy.centre], -LARGEST_VALUE, LARGEST_VALUE)
+            with warnings.catch_warnings():  # the adapter has warned of the reward itself
                 warnings.simplefilter("ignore", OutlierWarning)
-                copy.bandit.tell(x[None], off, t, v)
+                copy.bandit.tell(x[None], centred, t, v)
             self._active(rng)
             self.block.optimistic.append(copy.centre + optimistic)
             self.block.rewards.append(float(y))
-            if self._changed():
+            if self._has_changed():
                 self.restarts += 1
-                self.block, self.chosen = Block(0), []
+                self.block, self.pending = Block(0), []
             elif len(self.block.rewards) == 2**self.block.order:
                 self.block = Block(self.block.order + 1)
 
     def _active(self, rng: np.random.Generator) -> Copy:
-        """The shortest copy that covers the present step; those that are due start first."""
+        """Return the shortest copy that covers the present step, after the copies that start in it."""
         step, copies = len(self.block.rewards), self.block.copies
-        if self.block.begun == step:
-            self.block.begun += 1
+        if self.block.drawn_steps == step:
+            self.block.drawn_steps += 1
             n, rho = self.block.order, self.tests.rho
-            learned = self.centre.value if self.centre.count else None
-            centre = learned if self.centre.prior == "online" else 0.0
+            mean = self.centre.value if self.centre.count else None
+            centre = mean if self.centre.prior == "online" else 0.0
             for m in range(n, -1, -1):
-                due = step % 2**m == 0
-                if due and (m == n or rng.random() < rho(2**n) / rho(2**m)):
-                    bandit = self._copy_of_base(int(rng.integers(2**31)))
+                starts = step % 2**m == 0
+                if starts and (m == n or rng.random() < rho(2**n) / rho(2**m)):
+                    bandit = self._copy_base(int(rng.integers(2**31)))
                     copies.append(Copy(m, step, step + 2**m - 1, bandit, centre))
         covering = [copy for copy in copies if copy.start <= step <= copy.end]
         return min(covering, key=lambda copy: (copy.order, -copy.start))
 
-    def _changed(self) -> bool:
-        """Whether one of the tests says that the rewards have changed."""
+    def _has_changed(self) -> bool:
+        """Return whether one of the tests says that the rewards have changed."""
         block, tests = self.block, self.tests
         step = len(block.rewards) - 1
         lowest = min(block.optimistic)
         for copy in block.copies:
             if copy.end == step:
-                earned = float(np.mean(block.rewards[copy.start : copy.end + 1]))
-                if earned >= lowest + 9.0 * tests.rho_hat(2**copy.order):
+                mean = float(np.mean(block.rewards[copy.start : copy.end + 1]))
+                if mean >= lowest + 9.0 * tests.rho_hat(2**copy.order):
                     return True
-        missed = float(np.mean(np.subtract(block.optimistic, block.rewards)))
-        return missed >= 3.0 * tests.rho_hat(step + 1)
+        shortfall = float(np.mean(np.subtract(block.optimistic, block.rewards)))
+        return shortfall >= 3.0 * tests.rho_hat(step + 1)
 
 
 def master(
@@ -243,9 +250,9 @@ def master(
     minimize: bool = False,
     seed: Seed = 0,
 ) -> adapter.PolicyAdapter:
-    """MASTER (Wei & Luo 2021): copies of a bandit on many scales, and two tests that restart them.
+    """MASTER (Wei & Luo 2021): run copies of a bandit on many time scales, with restarts.
 
-    With the paper's constants the tests hardly ever fire.
+    With the constants of the paper the tests hardly ever lead to a restart.
 
     Parameters
     ----------
@@ -257,10 +264,10 @@ def master(
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
     base : callable, optional
-        Makes the bandit, as a recipe does, from (domain, kernel=, noise_variance=, beta=, options=,
-        seed=). GP-UCB by default; tvbandits.policies:w_gp_ucb on the command line.
+        A recipe with the parameters (domain, kernel=, noise_variance=, beta=, options=, seed=). GP-UCB
+        by default; on the command line for example tvbandits.policies:w_gp_ucb.
     thresholds : Thresholds, optional
-        Of the two tests; by default those of the paper. A comparison has its own horizon.
+        The constants of the two tests, by default those of the paper. A comparison sets the horizon.
     scale : float
         Prior deviation of rewards, where the mean is "online".
     beta : Confidence, float, "theory" or another name in `WIDTHS`
@@ -285,15 +292,17 @@ def master(
     >>> print(info.readings, bandit.ask(11).shape)
     10 (1, 1)
     """
-    kernel = prior_kernel(adapter.domain_of_choice(domain), kernel)
+    kernel = kernel_or_default(adapter.get_action_domain(domain), kernel)
     if thresholds is None:
         thresholds = Thresholds()
-    of_kind("thresholds", thresholds, Thresholds, "Thresholds(...)")
+    check_instance("thresholds", thresholds, Thresholds, "Thresholds(...)")
     if base is not None:
-        function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
-    unit, noise, prior = adapter.unit_of_rule(noise_variance, scale, mean=mean, minimize=minimize)
-    rule = Master(
-        base, adapter.domain_of_choice(domain), kernel, noise, beta, thresholds, RunningMean(prior)
+        check_function("base", base, "a function that makes a Bandit, such as policies.w_gp_ucb")
+    unit, noise, prior = adapter.choose_rule_unit(
+        noise_variance, scale, mean=mean, minimize=minimize
     )
-    of_kind("what base makes", rule._copy_of_base(0), Bandit, "a Bandit")
+    rule = Master(
+        base, adapter.get_action_domain(domain), kernel, noise, beta, thresholds, RunningMean(prior)
+    )
+    check_instance("the result of base", rule._copy_base(0), Bandit, "a Bandit")
     return adapter.adapt(domain, rule, kernel, noise_variance, unit, minimize=minimize, seed=seed)

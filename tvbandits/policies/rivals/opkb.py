@@ -1,25 +1,27 @@
-"""OPKB and ADA-OPKB: bandits that solve an optimisation problem for whom to play, and replay the past.
+"""OPKB and ADA-OPKB: bandits that optimise the probabilities of arms, and replay old strategies.
 
 [HL] = K. Hong, Y. Li and A. Tewari. An optimization-based algorithm for non-stationary kernel bandits
 without prior knowledge. AISTATS 2023.
 
 Block j = 0, 1, ... has 2^j E steps, E = ceil(c3 gamma log(N / delta)). With mu_j = c1 2^(-j/2) and
-beta_j = c2 gamma 2^(j/2) its strategy, a distribution over arms between small gaps and much
+beta_j = c2 gamma 2^(j/2) its strategy, a distribution over arms that weighs small gaps against
 information, is
 
     P* = argmin_P sum_x P(x) D(x) - (2 / beta_j) log det S(P),
     S(P) = sum_x P(x) phi(x) phi(x)^T + (s / T) I,
 
-with empirical gaps D from all blocks before; A = {x: D(x) <= 2 alpha gamma / beta_j}, alpha = c4 s
-/ log(N / delta); Q = (P* + the D-optimal design of A) / 2; played is (1 - mu_j) Q + mu_j (D-optimal
-design of all). Rewards are estimated by importance weights: r(x) = phi(x)^T mean_t S(P_t)^-1
-phi(x_t) (y_t - c), with the mean c of all rewards so far: gaps must not depend on where zero is.
+with the empirical gaps D of all blocks before. With A = {x: D(x) <= 2 alpha gamma / beta_j}, alpha = c4
+s / log(N / delta), and Q = (P* + the D-optimal design of A) / 2, the arms are drawn from (1 - mu_j) Q +
+mu_j (the D-optimal design of all arms). Rewards are estimated by importance weights: r(x) = phi(x)^T
+mean_t S(P_t)^-1 phi(x_t) (y_t - c), with the mean c of all rewards so far, so that gaps do not depend
+on an offset of the rewards.
 
-ADA: in each slot of 2^m E steps of a block j the strategy of m < j is replayed with probability
-2^((m-j)/2), the smallest m of those that cover a step counts; at the end of a replay everything starts
-again if gaps of it and of the blocks before some k <= j disagree: for an arm,
+ADA-OPKB: in each slot of 2^m E steps of a block j the strategy of m < j is replayed with probability
+2^((m-j)/2); of several replays that cover a step that of the smallest m is played. At the end of a
+replay everything starts again if its gaps and those of the blocks before some k <= j disagree: if for
+an arm
 
-    D_I(x) - 4 D_C(k)(x) > 4 c0 mu_min(m,k),  or the same with D_I and D_C(k) exchanged.
+    D_I(x) - 4 D_C(k)(x) > 4 c0 mu_min(m,k),  or D_C(k)(x) - 4 D_I(x) > 4 c0 mu_min(m,k).
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ import numpy as np
 
 from tvbandits.bandit import adapter
 from tvbandits.bandit.adapter import RunningMean
-from tvbandits.bandit.policy import prior_kernel
+from tvbandits.bandit.policy import kernel_or_default
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.candidates import Candidates
@@ -44,43 +46,43 @@ from tvbandits.gp.state_space import CONFIG as FILTER_CONFIG
 from tvbandits.validation import (
     Array,
     Seed,
+    as_bool,
+    check_instance,
     finite_number,
-    flag,
-    not_negative,
-    of_kind,
+    nonnegative_number,
     positive_number,
     whole_number,
 )
 
-# Most steps of a search on the simplex, and the gap of its duality, over the weight, that ends it.
-SWEEPS, ENOUGH = 5000, 1e-11
+# Largest number of steps of a search on the simplex, and the duality gap over the weight that ends it.
+MOST_STEPS, DUALITY_GAP = 5000, 1e-11
 
-# So many updates of an inverse, before it is computed anew.
-FRESH = 50
+# Number of updates of an inverse before it is computed anew.
+MOST_UPDATES = 50
 
 
 def inverse_moment(features: Array, P: Array, ridge: float) -> Array:
-    """S(P)^-1, shape (r, r)."""
+    """Return S(P)^-1, shape (r, r)."""
     S = (features.T * P) @ features
     S[np.diag_indices_from(S)] += ridge
     return inverse(cholesky(S, "second moment").L)
 
 
 class Moment:
-    """S(P)^-1 (r, r), and x^T S(P)^-1 x of every arm (A,), as mass goes from arm to arm."""
+    """The matrix S(P)^-1 (r, r), and x^T S(P)^-1 x of every arm (A,), updated as P changes."""
 
     def __init__(self, features: Array, P: Array, ridge: float) -> None:
         self._features, self._ridge = features, ridge
         self.renew(P)
 
     def renew(self, P: Array) -> None:
-        """Compute both out of the distribution."""
+        """Compute both from the distribution."""
         self.inverse = inverse_moment(self._features, P, self._ridge)
         self.norms = np.einsum("ar,ar->a", self._features @ self.inverse, self._features)
         self.age = 0
 
     def add(self, row: int, share: float) -> None:
-        """Mass for an arm, negative if it loses some: the formula of Sherman and Morrison."""
+        """Add a share to the probability of an arm, by the formula of Sherman and Morrison."""
         u = self.inverse @ self._features[row]
         scale = share / (1.0 + share * float(self._features[row] @ u))
         self.inverse = self.inverse - scale * np.outer(u, u)
@@ -89,54 +91,53 @@ class Moment:
 
 
 def strategy(features: Array, gaps: Array, weight: float, ridge: float) -> Array:
-    """Argmin over the simplex of P . gaps - weight log det S(P), shape (A,).
+    """Return the argmin over the simplex of P . gaps - weight log det S(P), shape (A,).
 
-    By pairwise Frank-Wolfe steps: mass goes from the arm of the largest slope that has some to the arm
-    of the least slope, as much as is best along that line. Gaps of zero give the D-optimal design. With
-    hundreds of arms the steps are used up before the gap of duality is small.
+    Pairwise Frank-Wolfe steps move probability from the arm of the largest slope that has some to the
+    arm of the smallest slope, by an exact line search. Gaps of zero give the D-optimal design. With
+    hundreds of arms the number of steps is reached before the duality gap is small.
     """
     P = np.full(len(features), 1.0 / len(features))
     moment = Moment(features, P, ridge)
-    for _ in range(SWEEPS):
+    for _ in range(MOST_STEPS):
         slope = gaps - weight * moment.norms
-        to = int(np.argmin(slope))
-        close = float(P @ slope - slope[to]) <= ENOUGH * max(weight, 1e-12)
-        if close and moment.age == 0:
+        target = int(np.argmin(slope))
+        is_optimal = float(P @ slope - slope[target]) <= DUALITY_GAP * max(weight, 1e-12)
+        if is_optimal and moment.age == 0:
             break
-        if close or moment.age >= FRESH:
+        if is_optimal or moment.age >= MOST_UPDATES:
             moment.renew(P)
             continue
-        mass = np.flatnonzero(P > 0)
-        source = int(mass[np.argmax(slope[mass])])
-        x, z = features[to], features[source]
-        reach = moment.inverse @ x
-        products = (float(x @ reach), float(moment.norms[source]), float(z @ reach))
-        share = _share(products, float(gaps[to] - gaps[source]), weight, float(P[source]))
-        P[to] += share
+        support = np.flatnonzero(P > 0)
+        source = int(support[np.argmax(slope[support])])
+        x, z = features[target], features[source]
+        u = moment.inverse @ x
+        products = (float(x @ u), float(moment.norms[source]), float(z @ u))
+        share = _best_share(products, float(gaps[target] - gaps[source]), weight, float(P[source]))
+        P[target] += share
         P[source] = 0.0 if share == P[source] else P[source] - share
-        moment.add(to, share)
+        moment.add(target, share)
         moment.add(source, -share)
     return np.asarray(P / P.sum())
 
 
-def _share(
-    products: tuple[float, float, float], from_here: float, weight: float, most: float
+def _best_share(
+    products: tuple[float, float, float], gap_difference: float, weight: float, most: float
 ) -> float:
-    """How much goes from one arm to another.
+    """Return the probability s <= most that the line search moves from arm z to arm x.
 
-    With a = x^T S^-1 x, b = z^T S^-1 z, c = x^T S^-1 z, log det S grows by
-    log((1 + s a) (1 - s b) + s^2 c^2) as s goes from z to x: its slope is found to be zero by halving.
+    With a = x^T S^-1 x, b = z^T S^-1 z and c = x^T S^-1 z, log det S grows by
+    log((1 + s a) (1 - s b) + s^2 c^2). Bisection finds the zero of the slope of the objective.
     """
     a, b, c = products
-    less = c**2 - a * b
+    curvature = c**2 - a * b
 
     def slope(s: float) -> float:
-        grown = 1 + s * (a - b) + s**2 * less
-        if grown <= 0:  # nothing else spans that arm's direction: log det falls without end
+        growth = 1 + s * (a - b) + s**2 * curvature
+        if growth <= 0:  # no other arm spans the direction of z: log det falls without bound
             return math.inf
-        return from_here - weight * (a - b + 2 * s * less) / grown
+        return gap_difference - weight * (a - b + 2 * s * curvature) / growth
 
-    # All of an arm's mass goes only if that is best.
     if slope(most) <= 0:
         return most
     low, high = 0.0, most
@@ -148,26 +149,26 @@ def _share(
 
 @dataclass(frozen=True)
 class Constants:
-    """What the algorithm is run with; c0, ..., c4 are tuned over decades in [HL].
+    """The constants of the algorithm; [HL] tunes c0, ..., c4 over powers of ten.
 
     Parameters
     ----------
     horizon : int
-        T, the length of a run.
+        T, the number of steps of a run.
     gain : float
         gamma, the largest information gain of a run.
     delta : float
         Probability of failure.
     c0 : float
-        How far gaps must disagree for a restart.
+        Factor of the difference of gaps that leads to a restart.
     c1 : float
-        Of mu_j, the share of the design over all arms.
+        Factor of mu_j, the share of the design over all arms.
     c2 : float
-        Of beta_j, the weight of gaps against exploration.
+        Factor of beta_j, the weight of gaps against exploration.
     c3 : float
-        Of E, the length of the first block.
+        Factor of E, the length of the first block.
     c4 : float
-        Of alpha, which decides how large the set A is.
+        Factor of alpha, which decides how large the set A is.
     """
 
     horizon: int = 500
@@ -183,27 +184,27 @@ class Constants:
         whole_number("horizon", self.horizon)
         finite_number("delta", self.delta, above=0.0, below=1.0)
         for name in ("c0", "c1", "c4"):
-            not_negative(name, getattr(self, name))
+            nonnegative_number(name, getattr(self, name))
         for name in ("c2", "c3", "gain"):
             positive_number(name, getattr(self, name))
 
     def mu(self, j: int) -> float:
-        """mu_j, at most 1."""
+        """Return mu_j, at most 1."""
         return min(1.0, self.c1 * math.pow(2.0, -j / 2))
 
     def beta(self, j: int) -> float:
-        """beta_j."""
+        """Return beta_j."""
         return self.c2 * self.gain * math.pow(2.0, j / 2)
 
-    def near(self, j: int, arms: int, noise: float) -> float:
-        """The largest gap of an arm in A, where s is the deviation of the noise."""
+    def largest_gap(self, j: int, arms: int, noise: float) -> float:
+        """Return the largest gap of an arm in A, where s is the deviation `noise`."""
         alpha = self.c4 * noise / math.log(arms / self.delta)
         return 2.0 * alpha * self.gain / self.beta(j)
 
 
 @dataclass
 class Replay:
-    """A strategy m, to be played from step `start` to before `end` of its block."""
+    """A replay of the strategy m from step `start` to before `end` of its block."""
 
     order: int
     start: int
@@ -212,10 +213,20 @@ class Replay:
 
 @dataclass
 class Epoch:
-    """Since the last restart: strategies, replays of the present block, and weighted rewards.
+    """The strategies, replays and weighted rewards since the last restart.
 
-    `inverses` has S(P)^-1 of each strategy; `weighted` S(P_t)^-1 phi(x_t) (y_t, 1) of each step of the
-    block, shape (r, 2); `before` their sum before each block, with the numbers of steps.
+    Attributes
+    ----------
+    strategies : list of arrays of shape (A,)
+        P of each block.
+    inverses : list of arrays of shape (r, r)
+        S(P)^-1 of each strategy.
+    replays : list of Replay
+        Those of the present block.
+    weighted : list of arrays of shape (r, 2)
+        S(P_t)^-1 phi(x_t) (y_t, 1) of each step of the present block.
+    before : list of pairs
+        Their sum before each block, and the number of steps.
     """
 
     strategies: list[Array] = field(default_factory=list)
@@ -226,13 +237,13 @@ class Epoch:
 
     @property
     def block(self) -> int:
-        """The block that is played."""
+        """Return the number of the present block."""
         return len(self.before) - 1
 
 
 @dataclass(eq=False)
 class Opkb:
-    """The rule.
+    """The rule of `ada_opkb`.
 
     Parameters
     ----------
@@ -241,11 +252,11 @@ class Opkb:
     constants : Constants
     centre : RunningMean
     noise : float
-        Variance of the noise, which designs look at from then on.
+        Noise variance of a reward, in prior variances.
     adaptive : bool
         Replay and restart (ADA-OPKB), or not (OPKB).
-    chosen : list
-        Plays that are out: the bytes of the point, and the strategy that it was drawn from.
+    pending : list
+        Of each pending play, the bytes of the point, and the strategy that drew it.
     epoch : Epoch
     restarts : int
     """
@@ -256,81 +267,86 @@ class Opkb:
     centre: RunningMean
     noise: float
     adaptive: bool
-    chosen: list[tuple[bytes, int]] = field(default_factory=list)
+    pending: list[tuple[bytes, int]] = field(default_factory=list)
     epoch: Epoch = field(default_factory=Epoch)
     restarts: int = 0
 
     @property
     def ridge(self) -> float:
-        """What is added to the diagonal of every S(P): more than rounding takes off it."""
+        """Return the regulariser of S(P), which is larger than its rounding errors."""
         largest = float(np.einsum("ar,ar->a", self.features, self.features).max())
         rounding = FILTER_CONFIG.smallest_noise * largest
         return max(math.sqrt(self.noise) / self.constants.horizon, rounding)
 
     @property
     def length(self) -> int:
-        """E, of the first block."""
+        """Return E, the length of the first block."""
         constants = self.constants
         return math.ceil(
             constants.c3 * constants.gain * math.log(len(self.domain) / constants.delta)
         )
 
     @cached_property
-    def uniformly(self) -> Array:
-        """The design over all arms, shape (A,)."""
+    def design(self) -> Array:
+        """Return the D-optimal design over all arms, shape (A,)."""
         return strategy(self.features, np.zeros(len(self.domain)), 1.0, self.ridge)
 
-    def choose(self, now: float, allowed: ChoiceSet, out: Plays, rng: np.random.Generator) -> Array:  # noqa: ARG002
-        """Draw an arm from the strategy that counts in this step."""
-        epoch = self._epoch_now(rng)
-        waiting = {x.tobytes() for x in out.X}
-        self.chosen = [each for each in self.chosen if each[0] in waiting]
-        order = self._order(len(epoch.weighted) + len(self.chosen))
+    def choose(
+        self, now: float, allowed: ChoiceSet, pending: Plays, rng: np.random.Generator
+    ) -> Array:
+        """Return an arm (d,) drawn from the strategy of this step."""
+        epoch = self._present_epoch(rng)
+        points = {x.tobytes() for x in pending.X}
+        self.pending = [each for each in self.pending if each[0] in points]
+        order = self._order(len(epoch.weighted) + len(self.pending))
         P = epoch.strategies[order]
-        free = allowed(self.domain.X)
-        if not (P * free).any():
+        P = P * allowed(self.domain.X)
+        if not P.any():
             return allowed.sample(rng)
-        row = int(rng.choice(len(P), p=P * free / (P * free).sum()))
+        row = int(rng.choice(len(P), p=P / P.sum()))
         x = np.asarray(self.domain.X[row].copy())
-        self.chosen.append((x.tobytes(), order))
+        self.pending.append((x.tobytes(), order))
         return x
 
     def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:
-        """Weight the rewards of plays that were drawn; test; go on to the next block."""
+        """Weight the rewards of points that a strategy drew; then restart, or begin the next block."""
         for x, y in zip(rewards.X, rewards.y, strict=True):
-            drawn = next((each for each in self.chosen if each[0] == x.tobytes()), None)
-            if drawn is None:
+            play = next((each for each in self.pending if each[0] == x.tobytes()), None)
+            if play is None:
                 continue
-            self.chosen.remove(drawn)
+            self.pending.remove(play)
             self.centre = self.centre.update(float(y))
             phi = self.features[int(self.domain.index(x[None])[0])]
-            weight = self.epoch.inverses[drawn[1]] @ phi
-            self._epoch_now(rng).weighted.append(np.outer(weight, [float(y), 1.0]))
-            if self.adaptive and self._changed():
+            weight = self.epoch.inverses[play[1]] @ phi
+            self._present_epoch(rng).weighted.append(np.outer(weight, [float(y), 1.0]))
+            if self.adaptive and self._has_changed():
                 self.restarts += 1
-                self.epoch, self.chosen = Epoch(), []
+                self.epoch, self.pending = Epoch(), []
             elif len(self.epoch.weighted) == 2**self.epoch.block * self.length:
                 self._end_block()
 
     def gaps(self, total: Array, count: int) -> Array:
-        """Empirical gaps (A,) from a sum of weighted rewards of `count` steps; zeros from none."""
+        """Return empirical gaps (A,) from the sum of weighted rewards of `count` steps; 0 for none."""
         if count == 0:
             return np.zeros(len(self.features))
         rewards = self.features @ (total[:, 0] - self.centre.value * total[:, 1]) / count
         return np.asarray(rewards.max() - rewards)
 
-    def _epoch_now(self, rng: np.random.Generator) -> Epoch:
-        """The epoch, in a block that has begun: plays that are out may last beyond the one before it."""
+    def _present_epoch(self, rng: np.random.Generator) -> Epoch:
+        """Return the epoch, with the strategy of its present block.
+
+        Pending plays may be of the block before.
+        """
         j, constants, epoch = self.epoch.block, self.constants, self.epoch
         if len(epoch.strategies) > j:
             return epoch
         D = self.gaps(*epoch.before[j])
         P = strategy(self.features, D, 2.0 / constants.beta(j), self.ridge)
-        near = np.flatnonzero(constants.near(j, len(D), math.sqrt(self.noise)) >= D)
+        rows = np.flatnonzero(constants.largest_gap(j, len(D), math.sqrt(self.noise)) >= D)
         design = np.zeros(len(D))
-        design[near] = strategy(self.features[near], np.zeros(len(near)), 1.0, self.ridge)
+        design[rows] = strategy(self.features[rows], np.zeros(len(rows)), 1.0, self.ridge)
         mu = constants.mu(j)
-        mixed = (1 - mu) * (P + design) / 2 + mu * self.uniformly
+        mixed = (1 - mu) * (P + design) / 2 + mu * self.design
         epoch.strategies.append(mixed / mixed.sum())
         epoch.inverses.append(inverse_moment(self.features, epoch.strategies[j], self.ridge))
         for m in range(j if self.adaptive else 0):
@@ -341,12 +357,12 @@ class Opkb:
         return epoch
 
     def _order(self, step: int) -> int:
-        """The smallest order of the replays that cover a step, or the block's own."""
+        """Return the smallest order of the replays that cover a step, or that of the block."""
         orders = [each.order for each in self.epoch.replays if each.start <= step < each.end]
         return min(orders, default=self.epoch.block)
 
-    def _changed(self) -> bool:
-        """Whether a replay that ends now disagrees with what was known before."""
+    def _has_changed(self) -> bool:
+        """Return whether a replay that ends now disagrees with the blocks before."""
         epoch, c0 = self.epoch, self.constants.c0
         for replay in epoch.replays:
             if replay.end != len(epoch.weighted):
@@ -379,9 +395,9 @@ def ada_opkb(
     minimize: bool = False,
     seed: Seed = 0,
 ) -> adapter.PolicyAdapter:
-    """ADA-OPKB (Hong 2023): optimizes the chances of the arms, replays the past, and restarts.
+    """ADA-OPKB (Hong 2023): optimise the probabilities of the arms, replay old strategies, and restart.
 
-    Not `adaptive`: OPKB, for rewards that stand still.
+    With `adaptive=False` it is OPKB, for rewards that do not drift.
 
     Parameters
     ----------
@@ -393,11 +409,11 @@ def ada_opkb(
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
     constants : Constants, optional
-        A comparison has its own horizon and information gain.
+        The constants of the algorithm; a comparison sets horizon and information gain.
     scale : float
-        Prior deviation of rewards, which they are divided by, less their mean.
+        Prior deviation of rewards.
     adaptive : bool
-        Whether it replays the past, and restarts.
+        Whether it replays old strategies, and restarts.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
     seed : int or numpy.random.Generator
@@ -409,14 +425,14 @@ def ada_opkb(
     >>> from tvbandits import Candidates, policies
     >>> bandit = policies.ada_opkb(Candidates([[0.0], [2.0]]), kernel=RBF(1.0), noise_variance=0.01)
     """
-    kernel = prior_kernel(adapter.domain_of_choice(domain), kernel)
-    noise = adapter.first_noise(noise_variance, scale)
+    kernel = kernel_or_default(adapter.get_action_domain(domain), kernel)
+    noise = adapter.compute_initial_noise(noise_variance, scale)
     if constants is None:
         constants = Constants()
-    of_kind("constants", constants, Constants, "Constants(...)")
-    flag("adaptive", adaptive)
-    arms = adapter.finite(domain, "OPKB")
-    # Each part may be usable, and what is computed of them overflow, or vanish.
+    check_instance("constants", constants, Constants, "Constants(...)")
+    as_bool("adaptive", adaptive)
+    arms = adapter.get_finite_action_domain(domain, "OPKB")
+    # Products of valid constants may overflow or vanish.
     weight = constants.c2 * constants.gain
     block = constants.c3 * constants.gain * math.log(len(arms) / constants.delta)
     for name, value in {"c2 * gain": weight, "c3 * gain * log(A / delta)": block}.items():

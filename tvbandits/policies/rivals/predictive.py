@@ -1,16 +1,16 @@
-"""Predictive sampling: a Thompson sampling that does not explore what will soon be gone.
+"""Predictive sampling: Thompson sampling that does not explore what it would soon forget.
 
 [LX] = Y. Liu, B. Van Roy and K. Xu. Nonstationary bandit learning via predictive sampling. AISTATS 2023.
 
-The model is that of TV-GP-UCB on a finite domain, as a small Kalman filter in the eigenvectors of its
-kernel. With K = U diag(lambda) U^T over the candidates the reward is f = features w, features = U
-sqrt(lambda), and the model f_{t+1} = sqrt(1 - epsilon) f_t + sqrt(epsilon) g has independent
-coordinates: w ~ N(0, I), w_{t+h} = gamma w_t + sqrt(1 - gamma^2) v with gamma = (1 - epsilon)^(h /
-2). A step costs O(r^2).
+The model is that of TV-GP-UCB on a finite domain, as a Kalman filter of the weights w of the
+eigenvectors of its kernel. With K = U diag(lambda) U^T over the candidates the reward is f = features
+w, features = U sqrt(lambda), and the model f_{t+1} = sqrt(1 - epsilon) f_t + sqrt(epsilon) g has
+independent coordinates: w ~ N(0, I), w_{t+h} = gamma w_t + sqrt(1 - gamma^2) v with gamma = (1 -
+epsilon)^(h / 2). A step costs O(r^2).
 
-Drawn is what the next reward would be expected to be if all rewards after it were known. With every
-candidate read with noise s^2 in each future step, each coordinate i of w has from its future an
-uncertain image gamma w_i + N(0, x_i),
+The policy draws the expectation of the next reward given all rewards after it. If every candidate is
+observed with noise variance s^2 in each future step, these rewards tell of each coordinate i of w as
+much as one observation gamma w_i + N(0, x_i) does, with
 
     x_i = 1/2 (b + sqrt(b^2 + 4 gamma^2 delta^2 s_i^2)),  b = delta^2 + s_i^2 - gamma^2 s_i^2,
 
@@ -30,7 +30,7 @@ import numpy as np
 from tvbandits.bandit import adapter
 from tvbandits.bandit.adapter import RunningMean
 from tvbandits.bandit.options import Mean
-from tvbandits.bandit.policy import prior_kernel
+from tvbandits.bandit.policy import kernel_or_default
 from tvbandits.data import Dataset, Plays
 from tvbandits.domains.availability import ChoiceSet
 from tvbandits.domains.candidates import Candidates
@@ -40,22 +40,24 @@ from tvbandits.gp.linalg import cholesky, solve_lower, square_root
 from tvbandits.gp.state_space import CONFIG as FILTER_CONFIG
 from tvbandits.validation import Array, Seed, finite_number
 
-# So much may rounding take from, or add to, a covariance that is saved.
+# Largest effect of rounding on the eigenvalues of a saved covariance.
 SLACK = 1e-6
 
 
 @dataclass(frozen=True)
 class ArmFilter:
-    """The posterior of w at a time, of reward and of the constant 1, as two columns.
+    """The posterior of w at a time.
 
     Attributes
     ----------
     features : array of shape (A, r)
     epsilon : float
     mean : array of shape (r, 2)
+        Given the rewards, and given observations of 1 in their place, so that a centre can be subtracted
+        later.
     covariance : array of shape (r, r)
     time : float or None
-        What it speaks about; None: the prior, which is the same at any time.
+        The time of the posterior; None for the prior, which is the same at any time.
     """
 
     features: Array
@@ -66,7 +68,7 @@ class ArmFilter:
 
     @classmethod
     def prior(cls, features: Array, epsilon: float) -> ArmFilter:
-        """Before any reward."""
+        """Return the filter before any reward."""
         r = features.shape[1]
         return cls(features, epsilon, np.zeros((r, 2)), np.eye(r))
 
@@ -74,7 +76,7 @@ class ArmFilter:
     def __restored__(
         cls, features: Array, epsilon: float, mean: Array, covariance: Array, time: float | None
     ) -> ArmFilter:
-        """As it was saved; a `ValueError` unless it is what the prior and rewards can lead to."""
+        """Return a saved filter; raise a `ValueError` if no rewards lead to such a filter."""
         finite_number("epsilon", epsilon, low=0.0, below=1.0)
         if time is not None:
             finite_number("time", time)
@@ -85,7 +87,7 @@ class ArmFilter:
         with np.errstate(all="ignore"):
             squares = np.square(np.square(features).sum(axis=1)), np.square(features @ mean)
         if not all(np.isfinite(each).all() for each in (covariance, mean, *squares)):
-            raise ValueError("a filter holds numbers beyond what can be computed")
+            raise ValueError("a filter has numbers that overflow, or are not finite")
         values = np.linalg.eigvalsh(covariance)  # the prior's are 1, and rewards lower them
         if np.abs(covariance - covariance.T).max() > SLACK:
             raise ValueError("the covariance of a filter is not symmetric")
@@ -97,7 +99,7 @@ class ArmFilter:
         return cls(features, epsilon, mean, covariance, time)
 
     def at(self, t: float) -> ArmFilter:
-        """As it is at a time, which is not earlier."""
+        """Return the filter at a later time; itself if the time is not later."""
         if self.time is None or t <= self.time:
             return replace(self, time=t if self.time is None else self.time)
         gamma = (1.0 - self.epsilon) ** ((t - self.time) / 2)
@@ -106,31 +108,31 @@ class ArmFilter:
         return replace(self, mean=gamma * self.mean, covariance=covariance, time=t)
 
     def update(self, row: int, y: float, noise: float) -> ArmFilter:
-        """With a reward at a candidate, at the time it speaks about."""
+        """Return the filter given a reward at a candidate at the time of the filter."""
         h = self.features[row]
-        reach = self.covariance @ h
+        covariances = self.covariance @ h
         # A noise below the rounding of the prior variance would leave a covariance of rounding errors.
-        spread = max(float(h @ reach), 0.0) + max(
+        variance = max(float(h @ covariances), 0.0) + max(
             noise, FILTER_CONFIG.smallest_noise * float(h @ h)
         )
-        gain = reach / spread
+        gain = covariances / variance
         mean = self.mean + np.outer(gain, np.array([y, 1.0]) - h @ self.mean)
-        return replace(self, mean=mean, covariance=self.covariance - np.outer(gain, reach))
+        return replace(self, mean=mean, covariance=self.covariance - np.outer(gain, covariances))
 
-    def mean_about(self, centre: float) -> Array:
-        """Mean (r,) of w, for rewards less `centre`."""
+    def centred_mean(self, centre: float) -> Array:
+        """Return the mean (r,) of w given the rewards less `centre`."""
         return np.asarray(self.mean[:, 0] - centre * self.mean[:, 1])
 
 
 def future_variance(gamma: float, noise: Array) -> Array:
-    """x_i, the variance of gamma w_i as all future rewards tell it; `noise` is s_i^2 (r,)."""
+    """Return x_i (r,), the noise variance of gamma w_i in future rewards, from s_i^2 `noise` (r,)."""
     delta = 1.0 - gamma**2
     b = delta + (1.0 - gamma**2) * noise
     return np.asarray(0.5 * (b + np.sqrt(b**2 + 4.0 * gamma**2 * delta * noise)))
 
 
 def sample_covariance(V: Array, gamma: float, x: Array) -> Array:
-    """gamma^2 V (gamma^2 V + diag x)^-1 V."""
+    """Return the covariance gamma^2 V (gamma^2 V + diag x)^-1 V of the draw."""
     if gamma == 0.0:
         return np.zeros_like(V)
     if not x.any():
@@ -147,12 +149,12 @@ class PredictiveSampling:
     ----------
     domain : Candidates
     filter : ArmFilter
-        The posterior, told every reward.
+        The posterior given all rewards.
     noise : float
-        Of a reward, in prior deviations squared.
+        Noise variance of a reward, in prior variances.
     centre : RunningMean
     width : float
-        By which the deviations of a draw are multiplied.
+        Factor of the deviations of a draw.
     eigenvalues : array of shape (r,)
     """
 
@@ -169,30 +171,34 @@ class PredictiveSampling:
         if not (np.isfinite(self.eigenvalues) & (self.eigenvalues > 0)).all():
             raise ValueError(f"eigenvalues must be finite and above 0, got {self.eigenvalues}")
 
-    def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:  # noqa: ARG002
+    def learn(self, rewards: Dataset, rng: np.random.Generator) -> None:
         """Update the filter with every reward."""
         rows = self.domain.index(rewards.X).tolist()
         for row, t, y in zip(rows, rewards.t.tolist(), rewards.y.tolist(), strict=True):
             self.filter = self.filter.at(t).update(row, y, self.noise)
             self.centre = self.centre.update(y)
 
-    def choose(self, now: float, allowed: ChoiceSet, out: Plays, rng: np.random.Generator) -> Array:
-        """The best point of a draw."""
-        posterior = self._at(now, out)
+    def choose(
+        self, now: float, allowed: ChoiceSet, pending: Plays, rng: np.random.Generator
+    ) -> Array:
+        """Return the point (d,) that is best in a draw."""
+        posterior = self._posterior_at(now, pending)
         gamma = math.sqrt(1.0 - posterior.epsilon)
         future = future_variance(gamma, self.noise / self.eigenvalues)
         root = square_root(sample_covariance(posterior.covariance, gamma, future))
-        step = root @ rng.standard_normal(root.shape[1])
-        values = posterior.features @ (posterior.mean_about(self.centre.value) + self.width * step)
-        return allowed.best_of(values, rng)
+        draw = root @ rng.standard_normal(root.shape[1])
+        values = posterior.features @ (
+            posterior.centred_mean(self.centre.value) + self.width * draw
+        )
+        return allowed.find_best_candidate(values, rng)
 
-    def _at(self, now: float, out: Plays) -> ArmFilter:
-        """The filter at a decision, as if plays that are out had met its mean."""
+    def _posterior_at(self, now: float, pending: Plays) -> ArmFilter:
+        """Return the filter at a decision, as if the rewards of pending plays had equalled its mean."""
         posterior = self.filter
-        for row, t in zip(self.domain.index(out.X).tolist(), out.t.tolist(), strict=True):
-            there = posterior.at(t)
-            fantasy = there.update(row, 0.0, self.noise)
-            posterior = replace(there, covariance=fantasy.covariance)
+        for row, t in zip(self.domain.index(pending.X).tolist(), pending.t.tolist(), strict=True):
+            posterior = posterior.at(t)
+            fantasy = posterior.update(row, 0.0, self.noise)
+            posterior = replace(posterior, covariance=fantasy.covariance)
         return posterior.at(now)
 
 
@@ -208,7 +214,7 @@ def predictive_sampling(
     minimize: bool = False,
     seed: Seed = 0,
 ) -> adapter.PolicyAdapter:
-    """Predictive sampling (Liu 2023): Thompson sampling of what future rewards would confirm.
+    """Predictive sampling (Liu 2023): draw what future rewards would confirm.
 
     Parameters
     ----------
@@ -220,11 +226,11 @@ def predictive_sampling(
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
     forgetting_rate : float
-        Rate of change.
+        epsilon of the TV-GP-UCB model, in [0, 1).
     scale : float
         Prior deviation of rewards, where the mean is "online".
     beta : float
-        What the deviations of a draw are multiplied by.
+        Factor of the deviations of a draw.
     mean : float or "online"
         A number is the prior mean of the reward, and the kernel is in the unit of reward squared.
         "online" learns centre and scale from the rewards; the kernel describes the standardised reward.
@@ -247,10 +253,15 @@ def predictive_sampling(
     >>> print(info.readings, bandit.ask(11).shape)
     10 (1, 1)
     """
-    kernel = prior_kernel(adapter.domain_of_choice(domain), kernel)
+    kernel = kernel_or_default(adapter.get_action_domain(domain), kernel)
     finite_number("forgetting_rate", forgetting_rate, low=0.0, below=1.0)
-    width, arms = adapter.width_number(beta), adapter.finite(domain, "predictive sampling")
-    unit, noise, prior = adapter.unit_of_rule(noise_variance, scale, mean=mean, minimize=minimize)
+    width, arms = (
+        adapter.check_width(beta),
+        adapter.get_finite_action_domain(domain, "predictive sampling"),
+    )
+    unit, noise, prior = adapter.choose_rule_unit(
+        noise_variance, scale, mean=mean, minimize=minimize
+    )
     features, values = eigen_features(kernel, arms.X)
     start = ArmFilter.prior(features, forgetting_rate)
     rule = PredictiveSampling(arms, start, noise, RunningMean(prior), width, values)

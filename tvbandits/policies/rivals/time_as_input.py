@@ -1,9 +1,8 @@
-"""Rivals that are recipes: parts of the suite put together in another way.
+"""Rivals that are bandits with another kernel, width or acquisition.
 
-[WD] = Bardou, Thiran and Ranieri, NeurIPS 2024, who compare with a GP-UCB to which time is one more
-input. [MK] = Matthias Mandl and Hanne Kekkonen, Sharper Regret Bounds for Time-Varying Gaussian Process
-Bandits with Constant Exploration, 2026, arXiv 2608.18863. [BA] = Kelly et al., BOBA, 2026, arXiv
-2609.26021.
+[WD] = Bardou, Thiran and Ranieri, NeurIPS 2024, who compare with GP-UCB on points and time. [MK] =
+Matthias Mandl and Hanne Kekkonen, Sharper Regret Bounds for Time-Varying Gaussian Process Bandits with
+Constant Exploration, 2026, arXiv 2608.18863. [BA] = Kelly et al., BOBA, 2026, arXiv 2609.26021.
 """
 
 from __future__ import annotations
@@ -21,27 +20,36 @@ from tvbandits.bandit.options import Options
 from tvbandits.bandit.policy import (
     DEFAULT_WIDTH,
     Width,
-    as_rule,
-    forgetting_kernel,
+    as_refit_rule,
+    kernel_or_default,
     make_bandit,
+    make_forgetting_kernel,
     options_or_default,
-    prior_kernel,
 )
 from tvbandits.domains.domain import Domain, check_domain
 from tvbandits.gp.additive import ends_of
 from tvbandits.gp.kernels.space_time import OnSpace, OnTime, space_time
 from tvbandits.gp.online import Every
-from tvbandits.validation import LARGEST_TIME, LARGEST_VALUE, Array, Seed, finite_number, optional
+from tvbandits.validation import (
+    LARGEST_TIME,
+    LARGEST_VALUE,
+    Array,
+    Seed,
+    check_optional,
+    finite_number,
+)
 
 
 def time_as_input(domain: Domain, span: float) -> Any:
-    """Matern-5/2 over each coordinate and over time, with a length scale for each, to be fitted.
+    """Return the kernel to start a fit from: Matern-5/2 over points and over time.
+
+    It has a length scale for each coordinate, and one for time.
 
     Parameters
     ----------
     domain : Domain
     span : float
-        Time that a run takes.
+        Duration of a run.
     """
     check_domain(domain)
     finite_number("span", span, low=1e-50, high=LARGEST_TIME)
@@ -64,7 +72,7 @@ def time_gp_ucb(
     options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
-    """GP-UCB with time as one more input, as Bardou 2024 compares with.
+    """GP-UCB with time as one more input, a baseline of Bardou 2024.
 
     The kernel is Matern-5/2, with a length scale for each coordinate and for time.
 
@@ -73,12 +81,12 @@ def time_gp_ucb(
     domain : Domain
         The points that may be played.
     kernel : scikit-learn kernel, optional
-        Over [point, time], to start the fits from; None: as above.
+        Over [point, time], from which the fits start; None: as above.
     noise_variance : float, optional
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
     span : float
-        Time that a run takes, which the time scale's first guess and bounds are shares of.
+        Duration of a run, which sets the start and the bounds of the fitted time scale.
     beta : Confidence, float, "theory" or another name in `WIDTHS`
         The width of mean + beta deviations; a number is a constant width.
     minimize : bool
@@ -101,8 +109,8 @@ def time_gp_ucb(
     """
     start = time_as_input(domain, span)
     if kernel is not None:
-        start = space_time(prior_kernel(domain, kernel))
-    rule = as_rule(options_or_default(options).refit, Every(10))
+        start = space_time(kernel_or_default(domain, kernel))
+    rule = as_refit_rule(options_or_default(options).refit, Every(10))
     return make_bandit(
         domain,
         start,
@@ -119,10 +127,10 @@ def time_gp_ucb(
 def constant_width(forgetting_rate: float) -> float:
     """Return the width of [MK] for a rate of change, in deviations.
 
-    Their best constants beta of mean + sqrt(beta) deviation are 2.12, 4.34 and 6.36 for rates of 0.1,
-    0.01 and 0.001, on 400 points with an RBF kernel of length scale 0.1. The width is the line through
-    the roots of the first and the last in the logarithm of the rate, 1.46 + 0.53 (-log10(rate) - 1),
-    and not below 0. At 0.01 it is 1.99, and their best 2.08.
+    The best constants beta of mean + sqrt(beta) deviation in the paper are 2.12, 4.34 and 6.36 for
+    rates of 0.1, 0.01 and 0.001, on 400 points with an RBF kernel of length scale 0.1. The width
+    interpolates the roots of the first and the last linearly in the logarithm of the rate, 1.46 + 0.53
+    (-log10(rate) - 1), and is not below 0. At 0.01 it is 1.99, where the best one is 2.08.
     """
     finite_number("forgetting_rate", forgetting_rate, above=0.0, below=1.0)
     return max(1.46 + 0.53 * (-math.log10(forgetting_rate) - 1.0), 0.0)
@@ -139,7 +147,7 @@ def mk_gp_ucb(
     options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
-    """TV-GP-UCB with a constant width that follows from its rate (Mandl & Kekkonen 2026).
+    """TV-GP-UCB with a constant width that depends on its rate (Mandl & Kekkonen 2026).
 
     Parameters
     ----------
@@ -151,9 +159,9 @@ def mk_gp_ucb(
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
     forgetting_rate : float
-        Rate of change, in (0, 1).
+        epsilon, in (0, 1).
     beta : Confidence, float or a name, optional
-        Another width than the one that the rate decides.
+        A width in place of the one that depends on the rate.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
     options : Options, optional
@@ -174,7 +182,7 @@ def mk_gp_ucb(
     10 [2.]
     """
     width = constant_width(forgetting_rate) if beta is None else beta
-    drifting = forgetting_kernel(prior_kernel(domain, kernel), forgetting_rate)
+    drifting = make_forgetting_kernel(kernel_or_default(domain, kernel), forgetting_rate)
     return make_bandit(
         domain, drifting, noise_variance, beta=width, minimize=minimize, options=options, seed=seed
     )
@@ -182,9 +190,9 @@ def mk_gp_ucb(
 
 @dataclass(frozen=True)
 class DesiredOutcome(Acquisition):
-    """BOBA's acquisition ([BA]): near a desired outcome, and where a reward is informative.
+    """The acquisition of BOBA ([BA]): near a desired outcome, and where a reward is informative.
 
-    Plays the point of the least
+    It plays the point of the smallest
 
         G(x) = -b / 2 log(1 + sd^2 / s^2) + log(s / sd) + (sd^2 + (m - o)^2) / (2 s^2) - 1/2
 
@@ -193,9 +201,9 @@ class DesiredOutcome(Acquisition):
     Attributes
     ----------
     outcome : float or None
-        o, in the unit of reward, more being better; None: the largest upper bound, mean + 2 deviations.
+        o, in the unit of reward, where more is better; None: the largest mean + 2 deviations.
     exploration : float
-        b (beta in [BA]), how much learning counts.
+        b (beta in [BA]), the weight of information.
     """
 
     outcome: float | None
@@ -205,36 +213,37 @@ class DesiredOutcome(Acquisition):
 
     def __post_init__(self) -> None:
         finite_number("exploration", self.exploration, low=0.0, high=LARGEST_VALUE)
-        optional(finite_number, "outcome", self.outcome, low=-LARGEST_VALUE, high=LARGEST_VALUE)
+        check_optional(
+            finite_number, "outcome", self.outcome, low=-LARGEST_VALUE, high=LARGEST_VALUE
+        )
 
     def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
-        """One point after the other, each another one than those before it and those that are out.
+        """Return distinct points (b, d) of the smallest G, none of which is pending.
 
-        G is least where much is known: a lower variance around what is out would draw it back there.
+        G is smaller where the variance is: given pending points, it would choose these again.
         """
-        out = np.concatenate([decision.same_time, decision.pending])
-        allowed = decision.choices(out)
+        allowed = decision.choices(np.concatenate([decision.same_time, decision.pending]))
         view, outcome = decision.view, self.outcome
         if outcome is None:
             _, outcome = decision.domain.maximize(lambda X: view.upper_bound(X, 2.0), rng)
 
-        def less(X: Array) -> Array:
+        def objective(X: Array) -> Array:
             mean, deviation = view.predict(X)
             return -self.value(mean, deviation, decision.noise_variance, outcome)
 
         batch: list[Array] = []
         for _ in range(decision.n or 1):
-            batch.append(allowed.best(less, rng))
+            batch.append(allowed.find_best(objective, rng))
             allowed.exclude(batch[-1])
         return np.array(batch)
 
     def value(self, mean: Array, deviation: Array, noise: float, outcome: float) -> Array:
-        """G at points of these means and deviations, shape (n,)."""
+        """Return G (n,) for these means and deviations."""
         variance = np.maximum(deviation, 1e-12) ** 2
-        learned = 0.5 * np.log1p(variance / noise)
-        off = (variance + (mean - outcome) ** 2) / (2 * noise)
-        missed = 0.5 * np.log(noise / variance) + off - 0.5
-        return np.asarray(missed - self.exploration * learned)
+        information = 0.5 * np.log1p(variance / noise)
+        distance = (variance + (mean - outcome) ** 2) / (2 * noise)
+        divergence = 0.5 * np.log(noise / variance) + distance - 0.5
+        return np.asarray(divergence - self.exploration * information)
 
 
 def boba(
@@ -248,10 +257,9 @@ def boba(
     options: Options | None = None,
     seed: Seed = 0,
 ) -> Bandit:
-    """BOBA (Kelly 2026): near a desired outcome, and where a reward is informative.
+    """BOBA (Kelly 2026): play near a desired outcome, and where a reward is informative.
 
-    The paper takes the outcome for known, the largest reward that there is. The model is that of GP-UCB
-    with time as one more input.
+    In the paper the outcome is the largest reward, which is known. The model is that of `time_gp_ucb`.
 
     Parameters
     ----------
@@ -261,12 +269,11 @@ def boba(
         Noise variance of a reward for which `tell` gives none (unit of reward squared). None: it is
         learned, and `Bandit.noise` shows it with an interval.
     outcome : float, optional
-        What is desired, in the unit of reward. Without it, which is not in the paper, the largest upper
-        bound of the model.
+        The desired reward. None: the largest upper bound of the model, which is not in the paper.
     exploration : float
-        beta in [BA]: how much learning counts; the paper tunes it for every problem.
+        beta in [BA], the weight of information; the paper tunes it for every problem.
     span : float
-        Time that a run takes.
+        Duration of a run.
     minimize : bool
         Whether smaller rewards are better; rewards and predictions keep their sign.
     options : Options, optional

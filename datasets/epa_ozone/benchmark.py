@@ -11,13 +11,19 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from tvbandits.datasets.epa_ozone.files import of_state, read_files
+from tvbandits.datasets.epa_ozone.aqs import is_in_state, read_files
 from tvbandits.datasets.sensor_field import check_places, complete_columns, gaps_text, kilometres
 from tvbandits.datasets.table_problem import TableProblem
 from tvbandits.datasets.tables.readings import average_steps, few, select_times
 from tvbandits.datasets.tables.spreadsheets import File
 from tvbandits.domains.problem import NamedProblem
-from tvbandits.validation import finite_number, noise_variance_number, optional, text, whole_number
+from tvbandits.validation import (
+    check_optional,
+    check_text,
+    finite_number,
+    noise_variance_number,
+    whole_number,
+)
 
 
 def ozone(
@@ -32,50 +38,53 @@ def ozone(
 ) -> TableProblem:
     """Choose, day by day, the site with the highest ozone level: points in km, rewards in ppb.
 
-    A day's level at a site is the mean over its instruments, each of them the mean of its rows (a
-    day may come in several files, or under several standards). Gaps are filled linearly in time,
-    and at the ends with the nearest reading. The kernel is left to be fitted.
+    A site's level on a day is the mean over its instruments. An instrument's level is the mean of its
+    rows, since several files or standards may contain the same day. Gaps are interpolated linearly in
+    time, and filled at the ends with the nearest reading. The problem recommends no kernel.
 
     Parameters
     ----------
     files : path, or several
-        EPA daily ozone files in any of the forms in `tvbandits.datasets.epa_ozone.files`.
+        EPA daily ozone files in any of the formats of `tvbandits.datasets.epa_ozone.aqs`.
     sites : int, optional
-        Keep this many of the most complete sites; ties go to the lower site id. None: all.
+        Keep only so many of the most complete sites; of equally complete ones, those with the lower
+        ids. None: all.
     state : str, optional
-        Keep one state: its name in any case, or its FIPS code ("36").
+        Keep only one state: its name in any case, or its FIPS code ("36").
     start, end : str, optional
-        Days from one to another, both included: 2008-01-31, or 2008 for all of a year. None: all days
-        with rows.
+        First and last day: 2008-01-31, or 2008 for the whole year. None: the first and the last day with
+        rows.
     noise_variance : float
-        Of a reward (ppb^2): readings are reported to 1 ppb, and the monitors' own precision at these
-        levels is about as large.
+        Noise variance of a reward (ppb^2): readings are rounded to 1 ppb, and the precision of the
+        monitors at these levels is about as large.
     minimum_completeness : float
-        Keep sites with readings on at least this share of the days.
+        Keep only sites with readings on at least this fraction of the days.
 
     Raises
     ------
     ValueError
-        If a file cannot be used, a filter leaves nothing, or there are too few complete sites.
+        If a file cannot be used, no row is of that state or time, or too few sites are complete.
     """
-    optional(whole_number, "sites", sites)
+    check_optional(whole_number, "sites", sites)
     finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
     noise_variance_number("noise_variance", noise_variance)
-    for name, word in (("state", state), ("start", start), ("end", end)):
-        optional(text, name, word)
+    for name, value in (("state", state), ("start", start), ("end", end)):
+        check_optional(check_text, name, value)
     rows = read_files(files)
     if state is not None:
         states = (rows["state"] + " (" + rows["state_code"] + ")").str.strip()
-        rows = rows[of_state(state, rows["state"], rows["state_code"])]
+        rows = rows[is_in_state(state, rows["state"], rows["state_code"])]
         if rows.empty:
-            raise ValueError(f"state={state} has no rows; the files hold {few(states)}")
-    table = average_steps(select_times(site_means(rows), start, end), "1D").dropna(
+            raise ValueError(
+                f"state={state} has no rows; the files contain the states {few(states)}"
+            )
+    table = average_steps(select_times(average_instruments(rows), start, end), "1D").dropna(
         axis=1, how="all"
     )
     # A stable sort of sorted ids: of equally complete sites the lower id comes first.
-    enough = complete_columns(table, minimum_completeness, sites or 1, "sites").sort_index()
-    ranked = enough.sort_values(ascending=False, kind="stable").index
-    ids = sorted(str(site) for site in ranked[:sites])
+    completeness = complete_columns(table, minimum_completeness, sites or 1, "sites").sort_index()
+    ranking = completeness.sort_values(ascending=False, kind="stable").index
+    ids = sorted(str(site) for site in ranking[:sites])
     table = table[ids]
     places = rows.groupby("site")[["latitude", "longitude"]].first().loc[ids]
     check_places(places.reset_index()["site"], places.reset_index(drop=True))
@@ -91,8 +100,8 @@ def ozone(
     )
 
 
-def site_means(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return mean levels (days x sites): of the rows of each instrument, then of the instruments."""
+def average_instruments(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return levels (days x sites), averaged over each instrument's rows, then over instruments."""
     instruments = rows.groupby(["date", "site", "poc"])["ppb"].mean()
     return instruments.groupby(["date", "site"]).mean().unstack("site")
 

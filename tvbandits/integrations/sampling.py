@@ -1,4 +1,4 @@
-"""The parts that the samplers of other packages share."""
+"""Functions that the sampler for Optuna and the generator for Xopt have in common."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from tvbandits.data import Plays
 from tvbandits.domains.space import Space
 from tvbandits.validation import LARGEST_VALUE, Array, describe
 
-# A recipe, or a function like one: `policy(space, minimize=..., seed=...)`.
+# A recipe of the package, or any function `policy(space, minimize=..., seed=...)`.
 Maker: TypeAlias = Callable[..., Bandit]
 
 
 def parameter_name(name: str) -> str:
-    """Return the name of a parameter in a `Space`, which reserves the name "context"."""
+    """Return the name that a parameter has in a `Space`, which reserves the name "context"."""
     return "context, chosen" if name == "context" else name
 
 
-def to_share(values: ArrayLike, low: float, high: float) -> Array:
-    """Return the shares of a range, 0 at `low` and 1 at `high`, for values.
+def normalize(values: ArrayLike, low: float, high: float) -> Array:
+    """Return values scaled so that `low` becomes 0 and `high` becomes 1.
 
-    A bandit plays on shares, since the squares of coordinates such as 1e300 overflow.
+    A bandit plays on such coordinates, since the squares of values such as 1e300 overflow.
     """
-    # Halves, since the range of the largest numbers overflows.
-    below = np.asarray(values, dtype=np.float64) / 2 - low / 2
-    return np.asarray(below / (high / 2 - low / 2))
+    # Halves are subtracted, since the difference of the largest floats overflows.
+    numerator = np.asarray(values, dtype=np.float64) / 2 - low / 2
+    return np.asarray(numerator / (high / 2 - low / 2))
 
 
-def from_share(share: float, low: float, high: float) -> float:
-    """Return the value at a share of a range."""
-    return min(max(low * (1.0 - share) + high * share, low), high)
+def denormalize(coordinate: float, low: float, high: float) -> float:
+    """Return the value of a coordinate: `low` for 0, `high` for 1."""
+    return min(max(low * (1.0 - coordinate) + high * coordinate, low), high)
 
 
-def make_bandit(policy: Maker, space: Space, *, minimize: bool, seed: int) -> Bandit:
-    """Return the bandit of a policy, with its defaults for the space.
+def build_bandit(policy: Maker, space: Space, *, minimize: bool, seed: int) -> Bandit:
+    """Return the bandit that a policy makes for a space.
 
     Raises
     ------
     TypeError
-        If the policy makes something else.
+        If the policy does not return a `Bandit`.
     """
     bandit = policy(space, minimize=minimize, seed=seed)
     if not isinstance(bandit, Bandit):
@@ -55,9 +55,9 @@ def make_bandit(policy: Maker, space: Space, *, minimize: bool, seed: int) -> Ba
 def set_pending(
     bandit: Bandit, X: Array, t: Array, random: Mapping[str, Any] | None = None
 ) -> Bandit:
-    """Return the bandit with exactly these pending points (n, d), for times (n,).
+    """Return the bandit with these pending points (n, d) for times (n,), instead of its own.
 
-    `random`, a state of numpy's `bit_generator`, replaces its random numbers.
+    `random`, a state of numpy's `bit_generator`, replaces the bandit's random state.
     """
     before = state = bandit.state
     if not np.array_equal(X, state.pending.X):
@@ -70,12 +70,12 @@ def set_pending(
 def ask_at(
     bandit: Bandit, t: float, n: int | None = None, context: Mapping[str, Any] | None = None
 ) -> Array:
-    """Return points (n, d) for time `t`, or for the latest time of a reward if that is later."""
+    """Ask for points (n, d) for time `t`, or for the time of the latest reward if that is later."""
     latest = bandit.state.time
     return bandit.ask(t if latest is None else max(t, latest), n=n, context=context or None)
 
 
 def as_readings(values: ArrayLike) -> Array:
-    """Return readings (n,), with NaN (a failed reading) for values that have diverged."""
+    """Return values (n,) as readings: NaN (a failed reading) for a value that has diverged."""
     y = np.asarray(values, dtype=np.float64)
     return np.where(np.abs(y) <= LARGEST_VALUE, y, np.nan)

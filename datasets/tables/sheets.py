@@ -1,0 +1,357 @@
+"""Files of readings as sheets: cells as texts under their names, and the lines that hold none.
+
+A sheet says what of the file it leaves out: titles, units, sums and repeated names.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from tvbandits.clock import is_date_text
+from tvbandits.datasets.tables.cells import plain_numbers
+from tvbandits.datasets.tables.headings import latitude_and_longitude, plain, spellings
+from tvbandits.datasets.tables.layout import (
+    LINE,
+    NO_OPTIONS,
+    NO_VALUES,
+    FileOptions,
+    columns_of_option,
+    station_columns,
+    time_columns,
+)
+from tvbandits.datasets.tables.other_rows import end_lines, sum_lines, unit_lines, width_lines
+from tvbandits.datasets.tables.spreadsheets import (
+    is_parquet,
+    read_csv,
+    read_parquet,
+    unpack,
+    with_points,
+)
+from tvbandits.datasets.tables.times import PAIRS, TIMES, is_day, with_long_years
+from tvbandits.io import check_size
+from tvbandits.option_text import format_option
+
+# The first bytes of workbooks: of zip archives, as Excel and LibreOffice write them, and of older Excel.
+WORKBOOKS = (b"PK\3\4", b"\xd0\xcf\x11\xe0")
+
+_SAMPLE = 200  # lines, of which separator and names are found out
+# Marks before three digits which, beside each separator, may be decimal ones or stand between thousands:
+# only people who write decimal points separate cells by commas, and decimal commas by semicolons.
+DOUBTFUL = {";": ".", "\t": ".,"}
+SEPARATORS = {"\t": "tab", ";": "semicolon", ",": "comma", "|": "vertical bar"}
+# A column of an hour, beside columns of a station and of days.
+_HOUR = re.compile(r"[Hh]?(\d\d)(?::00)?")
+# Lines that InfluxDB writes above the names of each table.
+_ANNOTATIONS = {"#group", "#datatype", "#default"}
+ENCODINGS = {"utf-8-sig": "UTF-8", "cp1252": "Windows-1252", "utf-16": "UTF-16"}
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The cells of a file under their names, and where they stood.
+
+    Attributes
+    ----------
+    cells : DataFrame
+        Texts of a csv; the index `LINE` has the numbers of their lines.
+    encoding, separator, decimal : str
+        The decimal mark is empty where no number shows one.
+    header : int
+        The line of the names.
+    titles : tuple of int
+        Lines that hold no readings: titles, and the last ones such as "End".
+    units, sums : tuple of int
+        Lines of units below the names, and of means and sums at the end.
+    unit_of : mapping of str to str
+        The unit of each column in the first of these lines.
+    repeats : int
+        The number of lines that repeat the names.
+    """
+
+    cells: pd.DataFrame
+    encoding: str = ""
+    separator: str = ""
+    decimal: str = ""
+    header: int = 1
+    titles: tuple[int, ...] = ()
+    units: tuple[int, ...] = ()
+    sums: tuple[int, ...] = ()
+    unit_of: Mapping[str, str] = field(default_factory=dict)
+    repeats: int = 0
+
+    @property
+    def omissions(self) -> list[str]:
+        """The rows of units and of sums that are left out, in words."""
+        rows = {"units": len(self.units), "sums": len(self.sums)}
+        return [f"{n} row{'s' * (n > 1)} of {what}" for what, n in rows.items() if n]
+
+
+def read_sheet(path: Path, options: FileOptions, *, may_be_empty: bool = False) -> Sheet:
+    r"""Return the cells of a csv, also a packed one, or of a Parquet file.
+
+    Parameters
+    ----------
+    path : Path
+    options : FileOptions
+    may_be_empty : bool
+        Whether a header without rows will do, as of a day without readings.
+
+    Raises
+    ------
+    ValueError, OSError
+        If it cannot be read, or has no row; see `tvbandits.io.naming`.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tvbandits.datasets.tables.layout import FileOptions
+    >>> from tvbandits.datasets.tables.sheets import read_sheet
+    >>> size = Path("hall.csv").write_text("Hall 3\ntime;a\n;Grad C\n1;1,5\n")
+    >>> sheet = read_sheet(Path("hall.csv"), FileOptions())
+    >>> print(sheet.cells.to_dict("index"), sheet.titles, sheet.units)
+    {4: {'time': '1', 'a': '1.5'}} (1,) (3,)
+    """
+    sheet = _read_sheet(path, options)
+    if sheet.cells.empty and not may_be_empty:
+        raise ValueError("the table has a header and no rows")
+    return sheet
+
+
+def _read_sheet(path: Path, options: FileOptions) -> Sheet:
+    if is_parquet(path):
+        return Sheet(read_parquet(path), "Parquet")
+    try:
+        return _read_text(path, options, "utf-8-sig")
+    except UnicodeDecodeError:
+        return _read_text(path, options, "cp1252")
+
+
+def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
+    frame, separator, rows, encoding = _read_cells(path, encoding)
+    header = options.header or _find_header(rows)
+    if header not in frame.index:
+        raise ValueError(
+            f"{format_option('header', header)}: there is no such line, or it is empty"
+        )
+    names = frame.loc[header].str.strip()
+    _check_names(names, header)
+    above, body = frame.loc[: header - 1], frame.loc[header + 1 :]
+    repeats = (body.apply(lambda column: column.str.strip()) == names).all(axis=1)
+    body = body[~repeats & ~body[0].isin(_ANNOTATIONS)]
+    _check_one_table(body)
+    empty = _unnamed_columns(body, names, header, separator)
+    body, above, names = (body.drop(columns=empty), above.drop(columns=empty), names.drop(empty))
+    cells = body.set_axis(list(names), axis=1)
+    stations = station_columns(cells, NO_OPTIONS)
+    cells = plain_numbers(cells, {*stations, *columns_of_option(options, "station", cells.columns)})
+    time, is_long = _time_place(cells, options), bool(stations)
+    units = [] if is_long and time is not None else unit_lines(cells, time)
+    units = units or width_lines(cells)
+    ends = end_lines(cells)
+    sums = sum_lines(cells.drop(index=[*units, *ends]), time)
+    unit_of = dict(zip(names, cells.loc[units[0]].str.strip(), strict=True)) if units else {}
+    # A mean such as 1.004,9 shows what the marks of its column mean.
+    cells, decimal = _with_points(cells.drop(index=[*units, *ends]), separator, options)
+    cells = cells.drop(index=sums)
+    cells = _unfold_hours(cells, is_long=is_long)
+    titles = [*above.index, *ends]
+    if len(above) and str(above.iloc[-1, 0]).strip() == "" and len(set(names)) < len(names):
+        cells = _ungroup(cells, above.iloc[-1].str.strip())
+        titles.remove(above.index[-1])
+    return Sheet(
+        cells,
+        ENCODINGS[encoding],
+        separator,
+        decimal,
+        header,
+        titles=tuple(titles),
+        units=tuple(units),
+        sums=tuple(sums),
+        unit_of=unit_of,
+        repeats=int(repeats.sum()),
+    )
+
+
+def _read_cells(path: Path, encoding: str) -> tuple[pd.DataFrame, str, list[list[str]], str]:
+    """Return the cells of a csv by line, its separator, its first rows, and its encoding."""
+    with unpack(path) as stream:
+        start = stream.peek()
+        if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+            encoding = "utf-16"
+        elif start.startswith(WORKBOOKS):
+            raise ValueError(
+                "a workbook or an archive, not a text: open it, save its sheet as CSV (File, Save as, "
+                "CSV UTF-8), and give that file"
+            )
+        elif start.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[{", b"<")):
+            raise ValueError(
+                "JSON, HTML or XML, not a table: export it as csv, or read it with pandas and save that"
+            )
+        elif b"\0" in start[: 1 << 16]:
+            raise ValueError("a binary file of a kind that is not known: export it as csv")
+        lines = start.decode(encoding, "replace").splitlines()[:_SAMPLE]
+        separator, rows = _split(lines)
+        width = max(map(len, rows), default=1)
+        check_size("columns", width)
+        frame = read_csv(
+            stream,
+            separator=separator,
+            header=None,
+            names=range(width),
+            dtype=str,
+            na_filter=False,
+            skip_blank_lines=False,
+            encoding=encoding,
+            encoding_errors="replace" if encoding == "cp1252" else "strict",
+        )
+    lines_of_file = pd.RangeIndex(1, len(frame) + 1, name=LINE)
+    frame = frame.fillna("").set_axis(lines_of_file, axis=0)
+    return frame[(frame != "").any(axis=1)], separator, rows, encoding
+
+
+def _check_one_table(body: pd.DataFrame) -> None:
+    """Raise a `ValueError` if names of columns stand below an empty line, with rows below them."""
+    lines = body.index.to_numpy()
+    for i in np.flatnonzero(np.diff(lines) > 1) + 1:
+        cells = [str(each).strip() for each in body.iloc[i] if each.strip()]
+        if i + 1 < len(lines) and len(cells) > 1 and not re.search(r"\d", "".join(cells)):
+            raise ValueError(
+                f"a second table begins in line {lines[i]} ({', '.join(cells)}): put it into a file of "
+                "its own"
+            )
+
+
+def _check_names(names: pd.Series[str], header: int) -> None:
+    """Raise a `ValueError` if a line of names holds a date, or decimals: it is one of readings."""
+    filled = [name for name in names if name]
+    numbers = pd.to_numeric(names, errors="coerce")
+    has_numbers = bool(numbers.notna().iloc[0] and (numbers % 1 > 0).any())
+    if filled[1:] and all(map(is_date_text, filled[1:])):
+        raise ValueError(
+            f"the names in line {header} are times, such as {filled[1]!r}: transpose the table, so that "
+            "each time has a row, and each station a column"
+        )
+    for name in filled:
+        if has_numbers or is_day(name) or is_date_text(name) or with_long_years(name):
+            raise ValueError(
+                f"line {header} should have the names of the columns and has {name!r}: write names "
+                f"above the readings, or say where they are by {format_option('header', 'LINE')}"
+            )
+
+
+def _unnamed_columns(
+    body: pd.DataFrame, names: pd.Series[str], header: int, separator: str
+) -> list[int]:
+    """Return the columns without a name and without a cell; a cell without a name is a `ValueError`.
+
+    The first column may have cells without a name, or "#"; it is returned if these only count the rows.
+    """
+    unnamed = [column for column in names.index if names[column] == ""]
+    for column in unnamed:
+        filled = body.index[body[column].str.strip() != ""]
+        if column and len(filled):
+            raise ValueError(
+                f"line {filled[0]} has {body.at[filled[0], column]!r} in column {column + 1}, which "
+                f"has no name in line {header}: name it, or put a cell with {separator!r} in quotes"
+            )
+    empty = [column for column in unnamed if (body[column] == "").all()]
+    counts = [str(n) for n in range(len(body) + 1)]
+    numbers = body[0].str.strip().to_list()
+    has_time = any({*spellings(each)} & {*TIMES} for each in names)
+    is_counter = names[0] in ("", "#") and has_time and numbers in (counts[:-1], counts[1:])
+    return [0, *empty] if is_counter and 0 not in empty else empty
+
+
+def _with_points(
+    cells: pd.DataFrame, separator: str, options: FileOptions
+) -> tuple[pd.DataFrame, str]:
+    """Return cells whose numbers have decimal points, and the decimal mark that they had."""
+    decimal = options.decimal or "point"
+    if separator == "," and not options.decimal:
+        return cells, decimal
+    degrees = [each for each in latitude_and_longitude(cells.columns) if each is not None]
+    points = with_points(cells.copy(), options.decimal, DOUBTFUL.get(separator, ""), degrees)
+    changes = cells.to_numpy()[(cells != points).to_numpy()]
+    return points, "comma" if any("," in each for each in changes) else decimal
+
+
+def _split(lines: list[str]) -> tuple[str, list[list[str]]]:
+    """Return the separator with which most lines have the same number of cells, and their cells."""
+    best, rows, agreeing = ",", [[line] for line in lines], 0
+    for separator in SEPARATORS:
+        try:
+            cells = list(csv.reader(lines, delimiter=separator))
+        except csv.Error:
+            continue
+        widths = Counter(len(row) for row in cells if len(row) > 1)
+        most = max(widths.values(), default=0)
+        if most > agreeing:
+            best, rows, agreeing = separator, cells, most
+    return best, rows
+
+
+def _find_header(rows: list[list[str]]) -> int:
+    """Return the line of the names: the first with that of a time, or with a name for most columns."""
+    times = {*TIMES, *(name for pair in PAIRS for name in pair)}
+    filled = [[cell.strip() for cell in row if cell.strip()] for row in rows]
+    named = [
+        line
+        for line, cells in enumerate(filled, 1)
+        if len(cells) > 1 and _plain(cells) & times and not any(map(is_date_text, cells))
+    ]
+    widths = Counter(len(cells) for cells in filled if cells)
+    usual = max(widths, key=lambda width: widths[width], default=1)
+    full = [line for line, cells in enumerate(filled, 1) if len(cells) >= max(usual - 1, 2)]
+    first = [line for line, cells in enumerate(filled, 1) if cells]
+    return (named or full or first or [1])[0]
+
+
+def _plain(names: Sequence[str]) -> set[str]:
+    return {plain(name) for name in names}
+
+
+def _time_place(cells: pd.DataFrame, options: FileOptions) -> int | None:
+    """Return the place of the column of times, by its name, or the first if it has dates; else None."""
+    names = [plain(each) for each in cells.columns]
+    given = columns_of_option(options, "time", cells.columns)
+    for each in map(plain, (*given, *time_columns(cells))):
+        if each in names:
+            return names.index(each)
+    has_dates = bool(cells.iloc[:, 0].map(is_date_text).any()) if len(cells.columns) else False
+    return 0 if has_dates else None
+
+
+def _unfold_hours(cells: pd.DataFrame, *, is_long: bool) -> pd.DataFrame:
+    """Return rows of hours of a table with a row for each day of a station and columns 01:00 to 24:00.
+
+    They may also be 00:00 to 23:00, or H01 to H24. Any other table is returned as it is.
+    """
+    found = {name: _HOUR.fullmatch(str(name)) for name in cells.columns}
+    hours = {name: int(match[1]) for name, match in found.items() if match is not None}
+    if not is_long or sorted(hours.values()) not in ([*range(24)], [*range(1, 25)]):
+        return cells
+    others = [name for name in cells.columns if name not in hours]
+    clocks = cells.rename(columns={name: f"{hour:02d}:00" for name, hour in hours.items()})
+    rows = clocks.melt(others, var_name="hour", value_name="value", ignore_index=False)
+    return rows.sort_index(kind="stable")
+
+
+def _ungroup(cells: pd.DataFrame, stations: pd.Series[str]) -> pd.DataFrame:
+    """Return rows of station, parameter and value of a table with stations above equal names."""
+    above = stations.replace("", None).ffill().fillna("").to_numpy()
+    keys = cells.loc[:, above == ""]
+    parts = [
+        keys.assign(station=above[i], parameter=name, value=cells.iloc[:, i])
+        for i, name in enumerate(cells.columns)
+        if above[i] and plain(name) not in NO_VALUES
+    ]
+    rows: pd.DataFrame = pd.concat(parts).sort_index(kind="stable")
+    return rows
