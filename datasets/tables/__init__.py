@@ -1,1 +1,1 @@
-"""Fixed tables of rewards, how they are read, and what simple references earn on them."""
+"""Readers of tables with readings, and the regret of simple reference players on a table of rewards."""

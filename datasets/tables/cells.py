@@ -1,4 +1,4 @@
-"""Cells of numbers as spreadsheets and laboratories write them: −5, 1 012,5, <0.5 and 12.5 ppb."""
+"""Numbers in cells as spreadsheets and laboratories write them: −5, 1 012,5, <0.5 and 12.5 ppb."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pandas as pd
 from tvbandits.option_text import format_option
 
 _MINUS = re.compile(r"[−–](?=[.,]?\d)")
-# One space, also a narrow one or one without a break, or an apostrophe, between all thousands.
+# A space (of any width), or an apostrophe, which separates all thousands.
 _BETWEEN = " \u00a0\u2009\u202f'’"
 _MARKS = f"−–{_BETWEEN}"
 _GROUPED = rf"[1-9]\d{{0,2}}([{_BETWEEN}])\d{{3}}(?:\1\d{{3}})*(?:[.,]\d*)?"
@@ -20,19 +20,19 @@ _LIMIT = re.compile(r"(?:([<≤])|[>≥])\s*=?\s*([-+]?[\d.,]*\d)")
 _WITH_WORD = re.compile(r"[-+]?[\d.,]*\d\s*([^\W\d]\D*|[%°*].*)")
 _WITH_FLAG = re.compile(r"[-+]?[\d.,]*\d\s*([(\[].*[)\]]|[*#?!])")
 _CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d)?")
-# As in the hourly files of NOAA, in tenths of a degree and with a mark of quality: no decimal comma.
+# Tenths of a degree with a quality code, as in NOAA's hourly files; the comma is no decimal comma.
 WITH_CODE = re.compile(r"[-+]0\d{3},\w")
 _WITH_COMMA = re.compile(r"[-+]?\d[\d.]*,\d+")
 
 
 def plain_numbers(frame: pd.DataFrame, names: Collection[str] = ()) -> pd.DataFrame:
-    """Return a frame whose numbers have a plain minus and nothing but marks between their digits.
+    """Return a frame whose numbers have an ASCII minus and no spaces or apostrophes.
 
     Parameters
     ----------
     frame : DataFrame of str
     names : collection of str
-        Columns of names, which stay as they are, as the first column does.
+        Columns of names, which are not changed; nor is the first column.
 
     Examples
     --------
@@ -47,21 +47,23 @@ def plain_numbers(frame: pd.DataFrame, names: Collection[str] = ()) -> pd.DataFr
         if frame.columns[i] in names:
             continue
         cells = frame.iloc[:, i]
-        written = "".join(cells.tolist())  # to look at each cell takes as long as to read the file
-        if any(mark in written for mark in _MARKS):
+        all_text = "".join(
+            cells.tolist()
+        )  # a check of each cell would take as long as reading the file
+        if any(mark in all_text for mark in _MARKS):
             texts = {cell: _plain_number(cell) for cell in cells.unique()}
             frame.isetitem(i, [texts[cell] for cell in cells])
     return frame
 
 
 def _plain_number(cell: str) -> str:
-    """Return the text of a number with a plain minus and no space; any other text as it is."""
+    """Return the text of a number with an ASCII minus and no spaces; any other text unchanged."""
     text = _MINUS.sub("-", cell.strip())
     return re.sub(f"[{_BETWEEN}]", "", text) if _NUMBER.fullmatch(text) else cell
 
 
 def remedy_of(cell: object) -> str:
-    """Return what to do about a cell that is no number.
+    """Return a remedy, for a message, for a cell that is not a number.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Names of columns and stations: how they are compared, and which are latitude and longitude."""
+"""Comparison of names of columns and stations, and recognition of latitude and longitude."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 import pandas as pd
 
-# Letters that have no accent to take off.
+# Letters that Unicode does not decompose into a letter and an accent.
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "æ": "ae", "ß": "ss", "đ": "d", "ı": "i"})
 
 
 def plain(column: object) -> str:
-    """Return a heading without the differences of case, accents and punctuation between files.
+    """Return a heading in lower case, without accents, and with _ for spaces and punctuation.
 
     Examples
     --------
@@ -29,7 +29,7 @@ def plain(column: object) -> str:
 
 
 def spellings(heading: object) -> tuple[str, str, str]:
-    """Return a heading as `plain` writes it, with its words apart, and without a unit or a zone.
+    """Return three variants of a heading: as `plain`, with its words separated, and without a unit.
 
     Examples
     --------
@@ -43,28 +43,28 @@ def spellings(heading: object) -> tuple[str, str, str]:
 
 
 def as_id(value: Any) -> str:
-    """Return the id of a sensor: 7, 7.0 and "7.0" are "7", "007" stays, and a missing value is empty."""
+    """Return the id of a sensor as a text: 7, 7.0 and "7.0" become "7", a missing value becomes ""."""
     if value is None or pd.isna(value):
         return ""
-    written = str(value).strip()
-    # A column of whole numbers with a gap is read, and written, as floats.
-    return written.partition(".")[0] if re.fullmatch(r"(0|-?[1-9]\d*)\.0+", written) else written
+    text = str(value).strip()
+    # A column of integers with a gap is read, and written, as floats.
+    return text.partition(".")[0] if re.fullmatch(r"(0|-?[1-9]\d*)\.0+", text) else text
 
 
 def similar_names(names: Iterable[str]) -> list[str]:
-    """Return a sentence for names of stations that differ only by case or spaces."""
+    """Return a sentence for each group of names of stations that differ only by case or spaces."""
     groups: dict[str, list[str]] = {}
     for name in dict.fromkeys(names):
         groups.setdefault("".join(name.casefold().split()), []).append(name)
     return [
-        f"{' and '.join(map(repr, each))} are read as different stations: write them alike if they "
-        "are one"
-        for each in groups.values()
-        if len(each) > 1
+        f"{' and '.join(map(repr, group))} are read as different stations: if they are the same "
+        "station, give them the same name"
+        for group in groups.values()
+        if len(group) > 1
     ]
 
 
-# Words, as `plain` writes them, that mean nothing else.
+# Words in the form of `plain` that have no other meaning.
 LATITUDE = re.compile(
     "latitude|lat|latitud|latitudine|breitengrad|breddegrad|breddgrad|breedtegraad|leveysaste|"
     "leveyspiiri|laiuskraad|enlem|широта"
@@ -73,30 +73,30 @@ LONGITUDE = re.compile(
     "longitude|lon|lng|long|longitud|longitudine|langengrad|laengengrad|lengtegraad|langdgrad|"
     "laengdegrad|lengdegrad|pituusaste|pituuspiiri|pikkuskraad|boylam|долгота|довгота"
 )
-# These also mean width and length, so that one needs the other.
+# Words that also mean width and length, so that both must be present.
 BREADTH = re.compile("breite|breedte|bredde|bredd|leveys|sirka|szerokosc|sirina|szelesseg|πλατος")
 LENGTH = re.compile(
     "lange|laenge|lengte|laengde|lengde|langd|pituus|delka|dlugosc|duzina|dolzina|hosszusag|μηκος"
 )
-# Words that may stand beside them.
+# Words that may be in the same heading.
 BESIDE = re.compile(
     "site|station|sensor|location|stop|geo|gps|wgs|wgs84|84|epsg|4326|etrs89|deg|degrees?|dec|decimal|"
     "dd|grad|coord|coordinates?|koordinate|geogr|geograph(ic|ical|ische|ique)|"
     "geografi(sche|sk|ca|co|ska)|geograficzna|geografska|zemepisna|γεωγραφικο|maantieteellinen|x|y|"
 )
-# Headings of a plane's coordinates, and words of lengths.
+# Headings of plane coordinates, and words for lengths.
 PLANE = {"x", "y", "z"}
 LENGTHS = {"easting", "northing", "east", "north", "hochwert", "rechtswert", "utm", "km", "m"}
 
 
 def _words(heading: object) -> list[str]:
-    """Return the words of a heading without a unit in brackets: of "geoLat [deg]" geo and lat."""
+    """Return the words of a heading without a unit in brackets: geo and lat for "geoLat [deg]"."""
     text = re.sub(r"[(\[].*?[)\]]", "", str(heading))
     return plain(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text)).split("_")
 
 
 def latitude_and_longitude(columns: Iterable[object]) -> tuple[str | None, str | None]:
-    """Return the columns of latitude and longitude by their headings, None for one that is not there.
+    """Return the columns of latitude and longitude by their headings; None for a missing one.
 
     Examples
     --------
@@ -106,12 +106,12 @@ def latitude_and_longitude(columns: Iterable[object]) -> tuple[str | None, str |
     >>> latitude_and_longitude(["Name", "Länge", "Breite"]), latitude_and_longitude(["Name", "Länge"])
     (('Breite', 'Länge'), (None, None))
     """
-    words = {str(each): _words(each) for each in columns}
+    words = {str(column): _words(column) for column in columns}
 
-    def find(choices: re.Pattern[str]) -> str | None:
-        for name in sorted(words, key=lambda each: len(words[each])):  # lat before lat_deg
-            own = [each for each in words[name] if not BESIDE.fullmatch(each)]
-            if len(own) == 1 and choices.fullmatch(own[0]):
+    def find(pattern: re.Pattern[str]) -> str | None:
+        for name in sorted(words, key=lambda name: len(words[name])):  # lat before lat_deg
+            main_words = [word for word in words[name] if not BESIDE.fullmatch(word)]
+            if len(main_words) == 1 and pattern.fullmatch(main_words[0]):
                 return name
         return None
 
@@ -120,5 +120,5 @@ def latitude_and_longitude(columns: Iterable[object]) -> tuple[str | None, str |
 
 
 def is_length(heading: object) -> bool:
-    """Tell whether a heading names a length or its unit, such as "easting" or "x (km)"."""
+    """Return whether a heading names a length or a unit of length, such as "easting" or "x (km)"."""
     return not LENGTHS.isdisjoint(plain(heading).split("_"))

@@ -324,7 +324,7 @@ class _Columns:
 
     def _clock_beside(self, dated: tuple[str, ...]) -> tuple[str, ...]:
         """Return the column of times of day beside one of days, if there is one."""
-        if len(dated) != 1 or not self._cells[dated[0]].map(is_day).all():
+        if len(dated) != 1 or not all(map(is_day, self._cells[dated[0]].unique())):
             return ()
         clocks = [
             str(name)

@@ -1,4 +1,4 @@
-"""Numbers that may stand for no reading, such as -999: a person says whether they do."""
+"""Checks for numbers that may stand for a missing reading, such as -999; the user decides about them."""
 
 from __future__ import annotations
 
@@ -10,38 +10,41 @@ import pandas as pd
 from tvbandits.datasets.tables.layout import FileOptions
 from tvbandits.option_text import format_option
 
-# Numbers that often stand for no reading: -99, -999.0, 9999, -7999, -32768, 1e30.
+# Numbers that often stand for a missing reading: -99, -999.0, 9999, -7999, -32768, 1e30.
 SENTINEL = re.compile(
     r"-9{2,}(\.[09]+)?|9{4,}(\.[09]+)?|-?[67]999(\.0+)?|-32768(\.0+)?|-?1e\+(20|30|3[56])"
 )
 
 
 def find_sentinels(values: pd.DataFrame, options: FileOptions) -> dict[str, int]:
-    """Return numbers that may stand for no reading, and how often they do: -999 far below all others."""
+    """Return the numbers that may stand for a missing reading, and their counts.
+
+    Such a number, for example -999, is outside of the range of all others.
+    """
     numbers = pd.Series(values.to_numpy(float).ravel()).dropna()
     counts = numbers.value_counts()
-    texts = {each: f"{each:.10g}" for each in counts.index}
-    codes = [each for each in counts.index if SENTINEL.fullmatch(texts[each])]
+    texts = {number: f"{number:.10g}" for number in counts.index}
+    codes = [number for number in counts.index if SENTINEL.fullmatch(texts[number])]
     if not codes or "none" in options.missing:
         return {}
     others = numbers[~numbers.isin(codes)]
     low, high = (others.min(), others.max()) if len(others) else (np.inf, -np.inf)
-    return {texts[each]: int(counts[each]) for each in codes if not low <= each <= high}
+    return {texts[code]: int(counts[code]) for code in codes if not low <= code <= high}
 
 
 def check_sentinels(values: pd.DataFrame, options: FileOptions) -> None:
-    """Raise a `ValueError` if numbers may stand for no reading, and nobody has said so."""
+    """Raise a `ValueError` if a number may stand for a missing reading, unless the options decide."""
     for code, count in find_sentinels(values, options).items():
         raise ValueError(sentinel_text(code, f"comes {count} time{'s' * (count > 1)}"))
 
 
-# A value is a spike if it has this share of all values, and comes so many times as often as the values
-# beside it usually do, among so many different ones.
+# A value is a spike if it is more than this fraction of all values, and occurs so many times as often
+# as the median of so many neighbours on each side; at least so many values must be different.
 SPIKE_SHARE, SPIKE_TIMES, SPIKE_BESIDE, FEWEST_VALUES = 0.05, 10, 5, 20
 
 
 def spike_notes(values: pd.DataFrame, options: FileOptions) -> list[str]:
-    """Return a sentence for each value far more frequent than those beside it, such as 0 of rain.
+    """Return a sentence for each value that is far more frequent than its neighbours, such as no rain.
 
     Examples
     --------
@@ -58,8 +61,8 @@ def spike_notes(values: pd.DataFrame, options: FileOptions) -> list[str]:
         return []
     different, numbers, notes = counts.index.to_numpy(), counts.to_numpy(), list[str]()
     for i in np.flatnonzero(numbers > SPIKE_SHARE * numbers.sum()):
-        beside = [*numbers[max(i - SPIKE_BESIDE, 0) : i], *numbers[i + 1 :][:SPIKE_BESIDE]]
-        if numbers[i] >= SPIKE_TIMES * np.median(beside):
+        neighbours = [*numbers[max(i - SPIKE_BESIDE, 0) : i], *numbers[i + 1 :][:SPIKE_BESIDE]]
+        if numbers[i] >= SPIKE_TIMES * np.median(neighbours):
             text = f"{different[i]:.10g}"
             notes.append(
                 f"{text} is {numbers[i] / numbers.sum():.1%} of the values, far more than those near "
@@ -68,12 +71,12 @@ def spike_notes(values: pd.DataFrame, options: FileOptions) -> list[str]:
     return notes
 
 
-# A value stands alone if the gap to the others is this share of their range.
+# A value is isolated if the gap to the others is more than this fraction of their range.
 ALONE = 0.25
 
 
 def zero_notes(values: pd.DataFrame, options: FileOptions) -> list[str]:
-    """Return a sentence if 0 or -1, which are often no reading, are far from all other values.
+    """Return a sentence if 0 or -1, which often mean a missing reading, are far from all other values.
 
     Examples
     --------
@@ -103,10 +106,10 @@ def zero_notes(values: pd.DataFrame, options: FileOptions) -> list[str]:
     return notes
 
 
-def sentinel_text(code: str, what: str = "is there") -> str:
-    """Return the question about a number that may stand for no reading: "-999" or "-999 of Nord"."""
+def sentinel_text(code: str, occurrence: str = "is there") -> str:
+    """Return the question about a number that may be a missing reading: "-999" or "-999 of Nord"."""
     number = code.partition(" ")[0]
     return (
-        f"{code} {what}, outside of all other values: if it stands for no reading, say "
+        f"{code} {occurrence}, outside of all other values: if it stands for no reading, say "
         f"{format_option('missing', number)}, and otherwise {format_option('missing', 'none')}"
     )

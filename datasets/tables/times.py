@@ -1,4 +1,4 @@
-"""Times that are no dates at first sight: digits without marks, and the numbers of spreadsheets."""
+"""Parsers of times in other forms than ISO 8601, such as digits only or the numbers of spreadsheets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tvbandits.clock import find_date_order, is_date_text, to_iso_date
 from tvbandits.datasets.tables.headings import as_id, plain
 from tvbandits.option_text import format_option
 
-# Headings as `plain` writes them, the one to prefer first. Two names stand for a date and a time of day.
+# Headings in the form of `plain`, preferred ones first. Pairs are of a date and a time of day.
 PAIRS = (
     *(("date_gmt", "time_gmt"), ("date_local", "time_local"), ("date", "time"), ("date", "hour")),
     *(("datum", "uhrzeit"), ("datum", "zeit"), ("day", "hour"), ("yyyymmdd", "hh")),
@@ -30,7 +30,7 @@ TIMES = (
 _DIGITS = re.compile(
     r"((?:19|20)\d\d)(0[1-9]|1[0-2])([0-2]\d|3[01])(?:([01]\d|2[0-4])(?:([0-5]\d)([0-5]\d)?)?)?"
 )
-# Headings of the parts of a date in columns of their own; the time of day may be missing.
+# Headings of columns with the parts of a date; those of the time of day are optional.
 _PARTS = (
     *({"year", "jahr", "yyyy"}, {"month", "monat", "mm"}, {"day", "tag", "dd"}),
     *({"hour", "hr", "hh", "stunde"}, {"minute", "min", "mi"}),
@@ -43,19 +43,19 @@ _DATED = re.compile(r"date|datum|fecha|data|timestamp|datetime|zeitstempel|zeitp
 # The start of a date with a year of two digits: 31.01.24, 01/31/24, 24-01-31, 31-Jan-24.
 _SHORT = re.compile(r"\s*(\d\d?([./ -])(?:\d\d?|[^\W\d]{3,9})\2)(\d\d)(?![\d./-])")
 
-# Days since the end of 1899 in which spreadsheets count: these are from 1954 to 2119.
+# Days since the end of 1899, as spreadsheets count them; these are from 1954 to 2119.
 SERIALS = 20_000, 80_000
 
-# Numbers that are times since 1970, from 2001 to 2096.
+# Numbers that may be times since 1970; these are from 2001 to 2096.
 EPOCHS = {"s": (1e9, 4e9), "ms": (1e12, 4e12)}
 UNITS = {"s": "seconds", "ms": "milliseconds"}
 
 
 def numbers_as_dates(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Return a column whose numbers are dates as texts of ISO 8601, and any other as it is.
+    """Return a column with numbers that are dates as texts of ISO 8601; any other column unchanged.
 
-    They are if all cells are digits of a date, or if the heading names a date and all of them are
-    such numbers as spreadsheets have for days.
+    Numbers are dates if all cells are the digits of a date, or if the heading is that of a date and all
+    cells are serial numbers of a spreadsheet.
 
     Examples
     --------
@@ -66,14 +66,14 @@ def numbers_as_dates(column: pd.Series[Any]) -> pd.Series[Any]:
     >>> print(*numbers_as_dates(pd.Series(["45292", "45292.25"], name="Date")))
     2024-01-01 00:00:00 2024-01-01 06:00:00
     """
-    texts = {each: str(each).strip() for each in column.unique()}
-    digits = {each: _DIGITS.fullmatch(text) for each, text in texts.items()}
-    if texts and all(digits.values()):
+    texts = {cell: str(cell).strip() for cell in column.unique()}
+    matches = {cell: _DIGITS.fullmatch(text) for cell, text in texts.items()}
+    if texts and all(matches.values()):
         dates = {}
-        for each, match in digits.items():
+        for cell, match in matches.items():
             assert match is not None
             year, month, day, *clock = match.groups()
-            dates[each] = f"{year}-{month}-{day} {':'.join(part or '00' for part in clock)}"
+            dates[cell] = f"{year}-{month}-{day} {':'.join(part or '00' for part in clock)}"
         return column.map(dates)
     is_dated = any(_DATED.fullmatch(word) for word in plain(column.name).split("_"))
     numbers = pd.to_numeric(column, errors="coerce")
@@ -84,7 +84,7 @@ def numbers_as_dates(column: pd.Series[Any]) -> pd.Series[Any]:
 
 
 def is_day(cell: object) -> bool:
-    """Tell whether a cell is a date without a time of day."""
+    """Return whether a cell is a date without a time of day."""
     text = str(cell).strip()
     return re.fullmatch(r"(19|20)\d{6}", text) is not None or (
         is_date_text(text) and re.search(r":|T|\d \d", text) is None
@@ -92,18 +92,18 @@ def is_day(cell: object) -> bool:
 
 
 def is_clock(cell: object) -> bool:
-    """Tell whether a cell is a time of day, perhaps an hour alone, or empty."""
+    """Return whether a cell is a time of day, which may be an hour only, or empty."""
     return re.fullmatch(r"\d{1,2}(:\d\d){0,2}(:\d\d\.\d+)?|", str(cell).strip()) is not None
 
 
 def are_clocks(column: pd.Series[Any]) -> bool:
-    """Tell whether a column has times of day, with colons, as hours alone, or as 30, 100, 1230, 2400."""
+    """Return whether a column has times of day: 12:30, hours only, or 30, 100, 1230, 2400."""
     cells = column.astype(str).str.strip()
     return bool(cells.map(is_clock).all() or cells.str.fullmatch(_HOURS_AND_MINUTES).all())
 
 
 def with_colons(clocks: pd.Series[str]) -> pd.Series[str]:
-    """Return times of day, of which 100 is 01:00 where not all are hours alone; others as they are."""
+    """Return times of day with colons (100 becomes 01:00), unless all are hours or other texts."""
     if clocks.map(is_clock).all() or not are_clocks(clocks):
         return clocks
     digits = clocks.str.zfill(4)
@@ -111,7 +111,7 @@ def with_colons(clocks: pd.Series[str]) -> pd.Series[str]:
 
 
 def date_parts(columns: Iterable[object]) -> tuple[str, ...]:
-    """Return the columns of year, month, day, and perhaps hour and minute; none without the first three.
+    """Return the columns of year, month, day, and perhaps hour and minute, or none of them.
 
     Examples
     --------
@@ -119,14 +119,14 @@ def date_parts(columns: Iterable[object]) -> tuple[str, ...]:
     >>> date_parts(["Station number", "Year", "Month", "Day", "Quality"])
     ('Year', 'Month', 'Day')
     """
-    names = [str(each) for each in columns]
-    found = [next((each for each in names if plain(each) in part), None) for part in _PARTS]
-    parts = tuple(itertools.takewhile(lambda each: each is not None, found))
-    return tuple(str(each) for each in parts) if len(parts) >= 3 else ()
+    names = [str(column) for column in columns]
+    matches = [next((name for name in names if plain(name) in part), None) for part in _PARTS]
+    parts = tuple(itertools.takewhile(lambda name: name is not None, matches))
+    return tuple(str(name) for name in parts) if len(parts) >= 3 else ()
 
 
 def join_date_parts(cells: pd.DataFrame) -> pd.Series[str]:
-    """Return dates of columns of year, month, day, and perhaps hour and minute, as texts of ISO 8601."""
+    """Join columns of year, month, day, and perhaps hour and minute to texts of ISO 8601."""
     texts = [cells.iloc[:, i].map(as_id).astype(str).str.zfill(2) for i in range(cells.shape[1])]
     year, month, day, *clock = texts
     date = year + "-" + month + "-" + day
@@ -138,7 +138,7 @@ def join_date_parts(cells: pd.DataFrame) -> pd.Series[str]:
 
 def check_offsets(column: pd.Series[Any]) -> None:
     """Raise a `ValueError` if some times have an offset from UTC and others have none."""
-    texts = column[column.map(lambda each: isinstance(each, str) and ":" in each)].astype(str)
+    texts = column[column.map(lambda cell: isinstance(cell, str) and ":" in cell)].astype(str)
     has_offset = texts.str.contains(r":\d\d(?:\.\d+)?\s*(?:Z|[+-]\d\d:?\d\d)$")
     if has_offset.any() and not has_offset.all():
         with_offset, without = texts[has_offset].iloc[0], texts[~has_offset].iloc[0]
@@ -149,7 +149,7 @@ def check_offsets(column: pd.Series[Any]) -> None:
 
 
 def with_long_years(date: str) -> list[str]:
-    """Return the dates that one with a year of two digits may be; none for any other text.
+    """Return the possible dates for a date with a two-digit year; an empty list for any other text.
 
     Examples
     --------
@@ -167,21 +167,24 @@ def with_long_years(date: str) -> list[str]:
 
 
 def iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any]:
-    """Return a column in which dates of other forms are texts of ISO 8601, and all else as it is.
+    """Return a column with dates as texts of ISO 8601, and other cells unchanged.
+
+    `dates` is the option of that name: "day" or "month", a format, or a unit of time since 1970.
 
     Raises
     ------
     ValueError
-        If it is not certain whether the day comes first, or dates disagree on that or on the offset.
+        If it is not certain whether the day comes first, or dates contradict each other in that or in
+        having an offset from UTC.
     """
     if dates in EPOCHS or "%" in (dates or ""):
         return _in_format(column, str(dates))
     column = numbers_as_dates(column)
     check_offsets(column)
-    words = pd.Series([each for each in column.unique() if isinstance(each, str)], dtype=object)
-    unread = pd.to_datetime(words, format="ISO8601", errors="coerce", utc=True).isna()
-    texts = {each: find_date_order(each) for each in words[unread]}
-    examples = {order: each for each, order in reversed(texts.items())}
+    words = pd.Series([cell for cell in column.unique() if isinstance(cell, str)], dtype=object)
+    is_other = pd.to_datetime(words, format="ISO8601", errors="coerce", utc=True).isna()
+    orders = {text: find_date_order(text) for text in words[is_other]}
+    examples = {order: text for text, order in reversed(orders.items())}
     if dates is None and "day" in examples and "month" in examples:
         raise ValueError(
             f"the day comes first in {examples['day']} and the month in {examples['month']}: is one "
@@ -195,22 +198,22 @@ def iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any
             )
         dates = dates or (order if order in examples else None)
     try:
-        dated = {each: to_iso_date(each, dates) for each in texts}
+        iso_dates = {text: to_iso_date(text, dates) for text in orders}
     except ValueError as error:
         raise ValueError(
             f"{error}, or say which comes first in the table by {format_option('dates', 'day')} or "
             f"{format_option('dates', 'month')}"
         ) from None
-    return column.map(lambda each: dated.get(each, each)) if dated else column
+    return column.map(lambda cell: iso_dates.get(cell, cell)) if iso_dates else column
 
 
 def _in_format(column: pd.Series[Any], dates: str) -> pd.Series[Any]:
-    """Return times in a format, or counted since 1970, as texts of ISO 8601; empty cells stay.
+    """Return times in a format, or counted since 1970, as texts of ISO 8601; empty cells stay empty.
 
     Raises
     ------
     ValueError
-        If one is written differently.
+        If a time does not have the format.
     """
     cells = column.astype(str).str.strip()
     if dates in EPOCHS:
@@ -225,16 +228,17 @@ def _in_format(column: pd.Series[Any], dates: str) -> pd.Series[Any]:
         raise ValueError(
             f"{format_option('dates', dates)}: {wrong.iloc[0]!r} is written differently"
         )
-    texts: pd.Series[Any] = moments.map(lambda each: "" if pd.isna(each) else str(each))
+    texts: pd.Series[Any] = moments.map(lambda time: "" if pd.isna(time) else str(time))
     return texts
 
 
-# Times are far from all others if they are few, and the gap is so many spans of the others.
+# Times are far from all others if they are at most this fraction, and the gap to the others is more than
+# so many times the span of the others.
 MOST_LONE, FAR_SPANS = 0.05, 10
 
 
 def doubts_about_times(times: pd.Index[Any]) -> list[str]:
-    """Return the doubts about times, numbers or dates: what they count from, and those far away.
+    """Return sentences about doubtful times: numbers that may count from a date, and outliers.
 
     Examples
     --------
@@ -249,7 +253,7 @@ def doubts_about_times(times: pd.Index[Any]) -> list[str]:
 
 
 def _lone_doubt(times: pd.Index[Any]) -> str:
-    """Return the doubt about a few times at one end, as of a clock that began anew."""
+    """Return a sentence about a few times far from all others, as of a clock that was reset, or ""."""
     moments = times.unique().sort_values()
     if len(moments) < 1 / MOST_LONE:
         return ""
@@ -257,8 +261,8 @@ def _lone_doubt(times: pd.Index[Any]) -> str:
     values = plain_moments.to_numpy().astype(np.float64)
     gap = int(np.diff(values).argmax()) + 1
     few, others = sorted((slice(gap), slice(gap, None)), key=lambda part: len(values[part]))
-    away, span = values[gap] - values[gap - 1], np.ptp(values[others])
-    if len(values[few]) > MOST_LONE * len(values) or away <= FAR_SPANS * span:
+    distance, span = values[gap] - values[gap - 1], np.ptp(values[others])
+    if len(values[few]) > MOST_LONE * len(values) or distance <= FAR_SPANS * span:
         return ""
     count = f"{len(values[few])} time{'s are' if len(values[few]) > 1 else ' is'}"
     return (
@@ -268,7 +272,7 @@ def _lone_doubt(times: pd.Index[Any]) -> str:
 
 
 def numbers_doubt(times: pd.Index[Any]) -> str:
-    """Return the doubt whether times that are numbers count from a date; an empty text for none.
+    """Return a sentence if numeric times may count from a date, else an empty text.
 
     Examples
     --------

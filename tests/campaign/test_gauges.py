@@ -39,14 +39,14 @@ def test_a_gauge_that_misses_the_last_rounds_is_silent() -> None:
         gaps[-missing:, 2] = True
         expected = [0] * 8
         expected[2] = missing if missing >= SILENT_ROUNDS else 0
-        assert Rounds.of(table(30, gaps)).missed.tolist() == expected
+        assert Rounds.of(table(30, gaps)).silence.tolist() == expected
 
 
 def test_a_place_that_is_read_now_and_then_is_not_silent() -> None:
     gaps = np.zeros((30, 8), bool)
     gaps[:, 2] = np.arange(30) % 7 != 0  # the last reading is at 28
     gaps[-6:, 2] = True
-    assert not Rounds.of(table(30, gaps)).missed.any()
+    assert not Rounds.of(table(30, gaps)).silence.any()
 
 
 def test_plays_one_by_one_are_no_rounds() -> None:
@@ -54,7 +54,7 @@ def test_plays_one_by_one_are_no_rounds() -> None:
     data = Dataset(X[np.minimum(rows % 9, 7)], rows * 1.0, rows % 5 * 1.0, np.full(60, 0.01))
     rounds = Rounds.of(data)
     assert len(rounds.values) == 0
-    assert not rounds.missed.any()
+    assert not rounds.silence.any()
     assert np.isnan(rounds.offsets).all()
 
 

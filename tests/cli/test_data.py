@@ -506,7 +506,7 @@ def test_what_is_recommended_is_had(command: Command) -> None:
     assert "wrote c2.toml: fill in sites" in out
     assert "\nqueries_per_step = 1.0\n# " in Path("c2.toml").read_text()
     error = wrong(command("campaign", "new", "d.db", "--policy", spec, "--config", "c2.toml"))
-    assert "c2.toml already exists" in error
+    assert "c2.toml already exists: --config c2.toml without --policy starts" in error
     assert "no model" in wrong(command("campaign", "new", "d.db", "--policy", "uniform"))
     Path("d.toml").write_text(f'domain.sites = "sites.csv"\npolicy.name = "{spec}"\n')
     for name in ("c2", "d"):

@@ -1,4 +1,4 @@
-"""The log evidence of structured kernels: against dense algebra on all rows, and scikit-learn's."""
+"""The log evidence of kernels against dense algebra; noise estimates, calibration, standardisation."""
 
 import math
 from itertools import product
@@ -44,7 +44,7 @@ def drifting() -> Any:
 
 SHARED = OnSpace(RBF(0.9))
 
-# Kernels that are put together from distinct points and times.
+# Kernels that `Evidence` evaluates on distinct points and times.
 SUMS: dict[str, Any] = {
     "a constant": Constant(0.7),
     "space": OnSpace(RBF(1.0)),
@@ -71,7 +71,7 @@ SUMS: dict[str, Any] = {
     "structured": structured_kernel(Matern(1.0, nu=0.5)),
 }
 
-# Kernels that are not.
+# Kernels that it evaluates on all rows.
 OTHERS: dict[str, Any] = {
     "over points": Constant(0.8) * RBF(1.0),
     "over points, anisotropic": RBF([0.7, 2.5]) + Matern(0.4, nu=1.5),
@@ -83,58 +83,60 @@ KERNELS = {**SUMS, **OTHERS}
 
 
 def sample(n: int, seed: int) -> Dataset:
-    """Of few points and times, so that both repeat, alone and together, in no order."""
+    """Return readings at few points and times, so that both repeat, alone and together, unsorted."""
     rng = np.random.default_rng(seed)
     X, t = rng.uniform(0, 4, (6, 2))[rng.integers(0, 6, n)], rng.integers(0, 8, n) * 1.5
     X[-1], t[-1] = X[0], t[0]
     return Dataset(X, t, rng.standard_normal(n) * 1.4 + 0.3, rng.uniform(0.05, 1.0, n))
 
 
-def made(kernel: Kernel, seen: Dataset, spread: Array | float = math.inf, **other: Any) -> Evidence:
-    parts: dict[str, Any] = {"values": seen.y, "variance": seen.variance, "prior": kernel.theta}
+def evidence_of(
+    kernel: Kernel, data: Dataset, spread: Array | float = math.inf, **other: Any
+) -> Evidence:
+    parts: dict[str, Any] = {"values": data.y, "variance": data.variance, "prior": kernel.theta}
     parts |= other
-    return Evidence(kernel, seen, parts["values"], parts["variance"], parts["prior"], spread)
+    return Evidence(kernel, data, parts["values"], parts["variance"], parts["prior"], spread)
 
 
-def restated(kernel: Kernel, theta: Array, seen: Dataset) -> float:
+def dense_loss(kernel: Kernel, theta: Array, data: Dataset) -> float:
     """-log N(y; 0, K + constant + diag(variance)), by plain algebra on all rows."""
-    Z = inputs(kernel, seen.X, seen.t)
-    A = kernel.clone_with_theta(theta)(Z) + EVIDENCE.mean_variance + np.diag(seen.variance)
-    quadratic = seen.y @ np.linalg.inv(A) @ seen.y
-    return float(0.5 * (quadratic + np.linalg.slogdet(A)[1] + len(seen) * np.log(2 * np.pi)))
+    Z = inputs(kernel, data.X, data.t)
+    A = kernel.clone_with_theta(theta)(Z) + EVIDENCE.mean_variance + np.diag(data.variance)
+    quadratic = data.y @ np.linalg.inv(A) @ data.y
+    return float(0.5 * (quadratic + np.linalg.slogdet(A)[1] + len(data) * np.log(2 * np.pi)))
 
 
 def slopes(loss: Any, theta: Array, h: float = 1e-5) -> Array:
-    """Central differences."""
+    """Return central differences of a function of theta."""
     steps = h * np.eye(len(theta))
     return np.array([(loss(theta + step) - loss(theta - step)) / (2 * h) for step in steps])
 
 
-def moved(kernel: Kernel, seed: int) -> Array:
-    """Hyperparameters near those of the kernel."""
+def perturbed_theta(kernel: Kernel, seed: int) -> Array:
+    """Return hyperparameters near those of the kernel."""
     rng = np.random.default_rng(seed)
     return np.asarray(kernel.theta + 0.2 * rng.standard_normal(len(kernel.theta)))
 
 
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("n", [1, 2, 25])
-def test_evidence_has_value_and_gradient_of_dense_algebra(name: str, n: int) -> None:
-    kernel, seen = KERNELS[name], sample(n, 1)
-    theta = moved(kernel, 2)
-    value, gradient = made(kernel, seen)(theta)
-    assert value == pytest.approx(restated(kernel, theta, seen), rel=1e-9, abs=1e-9)
+def test_evidence_matches_value_and_gradient_of_dense_algebra(name: str, n: int) -> None:
+    kernel, data = KERNELS[name], sample(n, 1)
+    theta = perturbed_theta(kernel, 2)
+    value, gradient = evidence_of(kernel, data)(theta)
+    assert value == pytest.approx(dense_loss(kernel, theta, data), rel=1e-9, abs=1e-9)
     assert gradient.shape == theta.shape
-    expected = slopes(lambda at: restated(kernel, at, seen), theta)
+    expected = slopes(lambda at: dense_loss(kernel, at, data), theta)
     np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("gap", [1e-300, 1e-17, 1e-9])
-def test_evidence_of_points_that_hardly_differ(gap: float) -> None:
+def test_evidence_is_exact_at_points_that_hardly_differ(gap: float) -> None:
     kernel = OnSpace(RBF(1.0)) + level()
     X = np.array([[-1.0], [0.3], [0.3 + gap], [gap], [0.0]])
-    seen = Dataset(X, np.arange(5.0), np.arange(5.0), np.full(5, 0.1))
-    expected = restated(kernel, kernel.theta, seen)
-    assert made(kernel, seen)(kernel.theta)[0] == pytest.approx(expected, rel=1e-9)
+    data = Dataset(X, np.arange(5.0), np.arange(5.0), np.full(5, 0.1))
+    expected = dense_loss(kernel, kernel.theta, data)
+    assert evidence_of(kernel, data)(kernel.theta)[0] == pytest.approx(expected, rel=1e-9)
 
 
 # --- the prior ------------------------------------------------------------------------------------
@@ -142,17 +144,17 @@ def test_evidence_of_points_that_hardly_differ(gap: float) -> None:
 
 @pytest.mark.parametrize("each", [False, True], ids=["one spread", "a spread for each"])
 @pytest.mark.parametrize("name", ["structured", "over points", "fixed numbers"])
-def test_evidence_has_log_normal_prior(name: str, each: bool) -> None:
-    kernel, seen = KERNELS[name], sample(12, 6)
-    theta, medians = moved(kernel, 7), moved(kernel, 8)
+def test_evidence_adds_a_log_normal_prior(name: str, each: bool) -> None:
+    kernel, data = KERNELS[name], sample(12, 6)
+    theta, medians = perturbed_theta(kernel, 7), perturbed_theta(kernel, 8)
     spread = np.linspace(0.3, 2.0, len(theta)) if each else 0.7
-    free, slope = made(kernel, seen)(theta)
-    value, gradient = made(kernel, seen, spread, prior=medians)(theta)
+    free, slope = evidence_of(kernel, data)(theta)
+    value, gradient = evidence_of(kernel, data, spread, prior=medians)(theta)
     off = (theta - medians) / spread
     assert value - free == pytest.approx(0.5 * (off**2).sum())
     np.testing.assert_allclose(gradient - slope, off / spread, rtol=1e-6, atol=1e-9)
-    at_medians, steep = made(kernel, seen, spread, prior=medians)(medians)
-    free, slope = made(kernel, seen)(medians)
+    at_medians, steep = evidence_of(kernel, data, spread, prior=medians)(medians)
+    free, slope = evidence_of(kernel, data)(medians)
     assert at_medians == free
     np.testing.assert_array_equal(steep, slope)
 
@@ -161,7 +163,7 @@ def test_evidence_has_log_normal_prior(name: str, each: bool) -> None:
 
 
 class Indefinite(RBF):  # type: ignore[misc]
-    """No covariance: above some length scale, minus one."""
+    """A kernel that is no covariance above some length scale."""
 
     def __call__(self, X: Array, Y: Any = None, eval_gradient: bool = False) -> Any:
         K = super().__call__(X, Y, eval_gradient)
@@ -172,8 +174,8 @@ class Indefinite(RBF):  # type: ignore[misc]
 
 @pytest.mark.parametrize("kernel", [OnSpace(Indefinite(1.0)), Indefinite(1.0)], ids=["sum", "not"])
 @pytest.mark.parametrize("spread", [math.inf, 0.5])
-def test_evidence_without_factor_is_wall(kernel: Any, spread: float) -> None:
-    evidence = made(kernel, sample(10, 9), spread)
+def test_evidence_without_a_factor_is_a_flat_wall(kernel: Any, spread: float) -> None:
+    evidence = evidence_of(kernel, sample(10, 9), spread)
     good, gradient = evidence(np.log([1.5]))
     assert np.isfinite(good)
     assert gradient[0] != 0.0
@@ -183,10 +185,10 @@ def test_evidence_without_factor_is_wall(kernel: Any, spread: float) -> None:
     np.testing.assert_array_equal(flat, [0.0])
 
 
-def test_wall_is_above_all_values() -> None:
-    # Two rewards of almost one point that differ by far more than their noise.
-    seen = Dataset([[0.0, 0.0], [1e-5, 0.0]], [0.0] * 2, [-1.0, 1.0], [1e-12] * 2)
-    evidence = made(OnSpace(Indefinite(1.0)), seen)
+def test_evidence_wall_is_above_all_finite_values() -> None:
+    # Two rewards at nearly the same point differ by far more than their noise.
+    data = Dataset([[0.0, 0.0], [1e-5, 0.0]], [0.0] * 2, [-1.0, 1.0], [1e-12] * 2)
+    evidence = evidence_of(OnSpace(Indefinite(1.0)), data)
     high, low = (evidence(np.log([scale]))[0] for scale in (1.5, 1e-6))
     assert low < 1e3 < 2e10 < high
     assert evidence(np.log([3.0]))[0] > 1.5 * high
@@ -195,63 +197,67 @@ def test_wall_is_above_all_values() -> None:
 # --- noise
 
 
-def unknown(X: Array, t: Array, y: Array) -> Dataset:
+def readings_without_noise(X: Array, t: Array, y: Array) -> Dataset:
     return Dataset.from_columns(X, t, y, np.full(len(y), np.nan))
 
 
 def drifting_with_noise(n: int, seed: int, variance: float) -> Dataset:
-    """Readings of a draw of the model, at random points."""
+    """Return noisy readings of a sample of the model, at random points."""
     rng = np.random.default_rng(seed)
     X, t = rng.uniform(0.0, 10.0, (n, 1)), np.arange(float(n))
     K = RBF(2.0)(X) * np.exp(-np.abs(t[:, None] - t) / 40.0)
     f = np.linalg.cholesky(K + 1e-10 * np.eye(n)) @ rng.standard_normal(n)
-    return unknown(X, t, 7.0 + 3.0 * f + np.sqrt(variance) * rng.standard_normal(n))
+    return readings_without_noise(X, t, 7.0 + 3.0 * f + np.sqrt(variance) * rng.standard_normal(n))
 
 
 def test_noise_from_repeats_follows_chi_square() -> None:
     n = 101
     y = np.random.default_rng(3).normal(20.0, 0.7, n)
-    found = infer_noise(RBF(1.0), unknown(np.zeros((n, 2)), np.full(n, 4.0), y))
+    estimate = infer_noise(RBF(1.0), readings_without_noise(np.zeros((n, 2)), np.full(n, 4.0), y))
     squares = float(((y - y.mean()) ** 2).sum())
     expected = [squares / (n - 3), *(squares / chi2.ppf([0.975, 0.025], n - 1))]
-    np.testing.assert_allclose([found.variance, found.low, found.high], expected, rtol=0.03)
-    assert found.readings == n
+    np.testing.assert_allclose(
+        [estimate.variance, estimate.low, estimate.high], expected, rtol=0.03
+    )
+    assert estimate.readings == n
 
 
 def test_noise_with_rough_rival_excludes_differences_between_neighbours() -> None:
     rng, smooth, rough = np.random.default_rng(5), RBF(2.0), Matern(2.0, nu=0.5)
     X, y, truth = rng.uniform(0.0, 10.0, (80, 1)), rng.standard_normal(80), 0.01
-    seen = unknown(X, np.arange(80.0), np.linalg.cholesky(rough(X) + truth * np.eye(80)) @ y)
-    one, both, known = (
-        infer_noise(kernel, seen, rival=rival).variance
+    data = readings_without_noise(
+        X, np.arange(80.0), np.linalg.cholesky(rough(X) + truth * np.eye(80)) @ y
+    )
+    without_rival, with_rival, expected = (
+        infer_noise(kernel, data, rival=rival).variance
         for kernel, rival in ((smooth, None), (smooth, rough), (rough, None))
     )
-    assert one > 5.0 * both
-    assert both == pytest.approx(known, rel=0.05)
-    assert infer_noise(smooth, seen, rival=smooth).variance == pytest.approx(one)
-    agree = drifting_with_noise(40, 2, 0.5)
-    assert infer_noise(RBF(2.0), agree, rival=rough).variance == pytest.approx(
-        infer_noise(RBF(2.0), agree).variance, rel=0.1
+    assert without_rival > 5.0 * with_rival
+    assert with_rival == pytest.approx(expected, rel=0.05)
+    assert infer_noise(smooth, data, rival=smooth).variance == pytest.approx(without_rival)
+    smooth_readings = drifting_with_noise(40, 2, 0.5)
+    assert infer_noise(RBF(2.0), smooth_readings, rival=rough).variance == pytest.approx(
+        infer_noise(RBF(2.0), smooth_readings).variance, rel=0.1
     )
 
 
 @pytest.mark.parametrize(("mean", "known"), [(None, 0), (6.0, 0), (6.0, 5)])
 def test_noise_posterior_matches_dense_densities(mean: float | None, known: int) -> None:
-    """Of 12 readings, or of 8 and some of known noise whose instrument is off."""
-    read = drifting_with_noise(8 if known else 12, 1, 0.5)
-    X, t, y = read.X[:known], read.t[:known] + 0.5, read.y[:known] + 1.0
-    seen = Dataset(X, t, y, np.full(known, 0.3)).append(read)
-    values = seen.y - (seen.y.mean() if mean is None else mean)
+    """The readings are 12, or 8 and some of known noise from a biased instrument."""
+    readings = drifting_with_noise(8 if known else 12, 1, 0.5)
+    X, t, y = readings.X[:known], readings.t[:known] + 0.5, readings.y[:known] + 1.0
+    data = Dataset(X, t, y, np.full(known, 0.3)).append(readings)
+    values = data.y - (data.y.mean() if mean is None else mean)
     unit = float(np.mean(values**2)) if mean is None else 2.0
     sizes = unit * noise.CONFIG.size_grid if mean is None else np.array([2.0])
     grid = np.geomspace(1e-6 * unit, 30 * max(unit, float(np.mean(values**2))), 201)
-    apart = np.abs(seen.t[:, None] - seen.t) / (0.5 if known else 1.0)
-    stated, logs = np.arange(len(seen)) < known, []
+    apart = np.abs(data.t[:, None] - data.t) / (0.5 if known else 1.0)
+    stated, logs = np.arange(len(data)) < known, []
     means = np.outer(stated, stated) + (mean is None) * np.outer(~stated, ~stated)
     means = noise.CONFIG.mean_variance * means
     nuggets = noise.CONFIG.nuggets if known else (0.0,)
     for memory, new, size in product(noise.CONFIG.memories, nuggets, sizes):
-        K = (1.0 - new) * RBF(2.0)(seen.X) * np.exp(-apart / memory) + new * np.eye(len(seen))
+        K = (1.0 - new) * RBF(2.0)(data.X) * np.exp(-apart / memory) + new * np.eye(len(data))
         laws = (
             multivariate_normal(cov=size * (K + means) + np.diag(noises), allow_singular=True)
             for noises in np.where(stated, 0.3, grid[:, None])
@@ -260,39 +266,43 @@ def test_noise_posterior_matches_dense_densities(mean: float | None, known: int)
         off = off / noise.CONFIG.prior_spread
         logs.append(np.array([law.logpdf(values) for law in laws]) - off**2 / 2)
     density = np.exp(logsumexp(logs, axis=0) - logsumexp(logs))
-    found = infer_noise(2.0 * RBF(2.0), seen, mean)
-    assert found.variance == pytest.approx(density @ grid, rel=1e-5)
-    assert found.low < found.variance < found.high
+    estimate = infer_noise(2.0 * RBF(2.0), data, mean)
+    assert estimate.variance == pytest.approx(density @ grid, rel=1e-5)
+    assert estimate.low < estimate.variance < estimate.high
 
 
-def test_noise_intervals_hold_under_unknown_drift() -> None:
-    found = [infer_noise(RBF(2.0), drifting_with_noise(100, seed, 0.5)) for seed in range(40)]
-    assert np.mean([each.low <= 0.5 <= each.high for each in found]) >= 0.9
-    assert np.exp(np.mean(np.log([each.variance for each in found]))) == pytest.approx(0.5, rel=0.4)
+def test_noise_intervals_cover_the_truth_under_unknown_drift() -> None:
+    estimates = [infer_noise(RBF(2.0), drifting_with_noise(100, seed, 0.5)) for seed in range(40)]
+    assert np.mean([each.low <= 0.5 <= each.high for each in estimates]) >= 0.9
+    assert np.exp(np.mean(np.log([each.variance for each in estimates]))) == pytest.approx(
+        0.5, rel=0.4
+    )
 
 
-def test_noise_ignores_time_of_kernel() -> None:
-    seen = drifting_with_noise(20, 2, 0.1)
-    plain = infer_noise(RBF(2.0), seen)
-    assert infer_noise(OnSpace(RBF(2.0)) * Drift(0.3), seen) == plain
+def test_noise_ignores_the_time_kernel() -> None:
+    data = drifting_with_noise(20, 2, 0.1)
+    plain = infer_noise(RBF(2.0), data)
+    assert infer_noise(OnSpace(RBF(2.0)) * Drift(0.3), data) == plain
 
 
-def test_noise_scales_with_squared_unit() -> None:
-    seen = drifting_with_noise(30, 5, 0.2)
-    small = infer_noise(RBF(2.0), seen)
-    large = infer_noise(RBF(2.0), unknown(seen.X, seen.t, 1e6 * seen.y))
+def test_noise_scales_with_the_square_of_the_unit() -> None:
+    data = drifting_with_noise(30, 5, 0.2)
+    small = infer_noise(RBF(2.0), data)
+    large = infer_noise(RBF(2.0), readings_without_noise(data.X, data.t, 1e6 * data.y))
     assert large.variance == pytest.approx(1e12 * small.variance, rel=1e-6)
 
 
 @pytest.mark.parametrize("y", [[0.0], [5.0], [5.0, 5.0, 5.0], [1e-200], [0.0, 1e40]])
 def test_noise_of_few_or_equal_readings_is_positive(y: list[float]) -> None:
     n = len(y)
-    found = infer_noise(RBF(2.0), unknown(np.zeros((n, 1)), np.arange(float(n)), np.array(y)))
-    assert 0 < found.low < found.variance < found.high
+    estimate = infer_noise(
+        RBF(2.0), readings_without_noise(np.zeros((n, 1)), np.arange(float(n)), np.array(y))
+    )
+    assert 0 < estimate.low < estimate.variance < estimate.high
 
 
 @pytest.mark.parametrize("new", [0.0, 0.3])
-def test_readings_with_own_noise_separate_noise_from_nugget(new: float) -> None:
+def test_noise_is_separated_from_nugget_by_readings_with_known_noise(new: float) -> None:
     ratios = []
     for seed in range(10):
         rng = np.random.default_rng(seed)
@@ -301,29 +311,31 @@ def test_readings_with_own_noise_separate_noise_from_nugget(new: float) -> None:
         K = same_site * np.exp(-np.abs(t[:, None] - t) / 30.0) + new * np.eye(len(t))
         f = np.linalg.cholesky(K) @ rng.standard_normal(len(t))
         X, first = sites[:, None], sites == rng.integers(3, size=40)[t.astype(int)]
-        rewards = unknown(X[first], t[first], (f + 0.4 * rng.standard_normal(len(t)))[first])
-        answers = f + 0.1 * rng.standard_normal(len(t)) + 9.0  # an instrument that is off
+        rewards = readings_without_noise(
+            X[first], t[first], (f + 0.4 * rng.standard_normal(len(t)))[first]
+        )
+        answers = f + 0.1 * rng.standard_normal(len(t)) + 9.0  # a biased instrument
         stated = Dataset(X, t, answers, np.full(len(t), 0.01))
-        found = infer_noise(RBF(0.1), stated.append(rewards))
-        assert found.readings == int(first.sum())
-        ratios.append(found.variance / 0.16)
+        estimate = infer_noise(RBF(0.1), stated.append(rewards))
+        assert estimate.readings == int(first.sum())
+        ratios.append(estimate.variance / 0.16)
     assert np.exp(np.mean(np.log(ratios))) == pytest.approx(1.0, rel=0.25)
 
 
 def test_noise_uses_repeats_and_latest_of_many_readings() -> None:
     t = np.concatenate([np.repeat(np.arange(40.0), 2), np.arange(40.0, 340.0)])
-    seen = unknown(np.zeros((len(t), 1)), t, np.arange(float(len(t))))
+    data = readings_without_noise(np.zeros((len(t), 1)), t, np.arange(float(len(t))))
     half = noise.CONFIG.most_readings // 2
-    stated, rows = select_readings(seen)
+    stated, rows = select_readings(data)
     assert not len(stated)
     assert len(rows) == noise.CONFIG.most_readings
     assert set(rows) == {*range(80 - half, 80), *range(380 - half, 380)}
     answers = Dataset(np.zeros((300, 1)), np.arange(300.0), np.zeros(300), np.ones(300))
-    stated, rows = select_readings(answers.append(seen))
+    stated, rows = select_readings(answers.append(data))
     assert len(stated) == len(rows) == half
 
 
-def test_noise_is_due_at_every_doubling() -> None:
+def test_due_at_every_doubling_up_to_256_readings() -> None:
     assert [n for n in range(1, 2000) if is_noise_due(n - 1, n)] == [
         1,
         2,
@@ -355,37 +367,37 @@ ERRORS = st.lists(st.tuples(st.floats(-20, 20), st.floats(0.01, 10)), max_size=3
 
 @modest
 @given(ERRORS)
-def test_calibration_is_forgotten_mean_square_with_prior_count(
-    told: list[tuple[float, float]],
+def test_calibration_is_discounted_mean_square_with_prior_count(
+    errors: list[tuple[float, float]],
 ) -> None:
-    known = IntervalCalibration()
-    for error, variance in told:
-        known = known.update(error, variance)
-    z = np.array([error / math.sqrt(variance) for error, variance in reversed(told)])
+    calibration = IntervalCalibration()
+    for error, variance in errors:
+        calibration = calibration.update(error, variance)
+    z = np.array([error / math.sqrt(variance) for error, variance in reversed(errors)])
     weights = (1 - CALIBRATION.forgetting_rate) ** np.arange(len(z))
     squares, n = np.minimum(z**2, CALIBRATION.largest_square), CALIBRATION.prior_count
     mean = (n + weights @ squares) / (n + weights.sum())
-    assert known.deviation_factor == pytest.approx(math.sqrt(max(mean, 1.0)), rel=1e-12)
+    assert calibration.deviation_factor == pytest.approx(math.sqrt(max(mean, 1.0)), rel=1e-12)
 
 
 def test_calibration_survives_one_outlier() -> None:
-    known = IntervalCalibration()
+    calibration = IntervalCalibration()
     for error in np.resize([1.0, -1.0], 60):
-        known = known.update(error, 1.0)
-    assert known.update(1e6, 1.0).deviation_factor < 1.35
+        calibration = calibration.update(error, 1.0)
+    assert calibration.update(1e6, 1.0).deviation_factor < 1.35
 
 
 def test_calibration_coverage_is_share_of_intervals() -> None:
-    known, held = IntervalCalibration(), []
-    assert math.isnan(known.coverage)
+    calibration, coverages = IntervalCalibration(), []
+    assert math.isnan(calibration.coverage)
     for error in np.random.default_rng(0).standard_normal(3000):
-        known = known.update(error, 1.0)
-        held.append(known.coverage)
-    # A deviation that is widened by chance holds a little more than it should.
-    assert 0.94 < np.mean(held) < 0.99
+        calibration = calibration.update(error, 1.0)
+        coverages.append(calibration.coverage)
+    # The factor is at least 1, so that coverage is slightly above 0.95.
+    assert 0.94 < np.mean(coverages) < 0.99
     for _ in range(200):
-        known = known.update(100.0, 1.0)
-    assert known.coverage < 0.05
+        calibration = calibration.update(100.0, 1.0)
+    assert calibration.coverage < 0.05
 
 
 # --- standardisation
@@ -400,8 +412,8 @@ def rewards(n: int, seed: int = 0, noise: float = 0.01) -> Dataset:
     return Dataset(X, np.arange(float(n)), y, np.full(n, noise))
 
 
-def learned(seen: Dataset, kernel: Kernel | None = None, noise: float = 0.01) -> Scaling:
-    return learn_scaling(START, kernel or RBF(0.2), seen, np.ones(len(seen), dtype=bool), noise)
+def scaling_of(data: Dataset, kernel: Kernel | None = None, noise: float = 0.01) -> Scaling:
+    return learn_scaling(START, kernel or RBF(0.2), data, np.ones(len(data), dtype=bool), noise)
 
 
 # Weights.
@@ -421,7 +433,7 @@ def test_declustering_weights_count_copies_as_one(copies: list[int]) -> None:
 
 
 def lower_median(values: list[float], weights: list[float]) -> float:
-    """The smallest value with at least half of the weight at or below it."""
+    """Return the smallest value with at least half of the weight at or below it."""
     return min(
         v
         for v in values
@@ -439,19 +451,19 @@ def test_robust_moments_match_formulas(n: int, seed: int) -> None:
     reach = 3 * 1.4826 * lower_median(np.abs(y - middle).tolist(), w.tolist())
     low = min(middle - reach, np.quantile(y, 0.05, method="higher"))
     high = max(middle + reach, np.quantile(y, 0.95, method="lower"))
-    moved = [min(max(v, low), high) for v in y] if reach else y.tolist()
-    mean = sum(a * b for a, b in zip(w, moved, strict=True))
-    variance = sum(a * (b - mean) ** 2 for a, b in zip(w, moved, strict=True))
+    clipped_values = [min(max(v, low), high) for v in y] if reach else y.tolist()
+    mean = sum(a * b for a, b in zip(w, clipped_values, strict=True))
+    variance = sum(a * (b - mean) ** 2 for a, b in zip(w, clipped_values, strict=True))
     np.testing.assert_allclose(robust_moments(y, w), (mean, variance), rtol=1e-9, atol=1e-12)
 
 
-# When and from what it is learned.
+# When the scaling is estimated, and from which rewards.
 
 
-def test_learn_estimates_again_as_values_multiply() -> None:
-    seen, current, at = rewards(200), START, []
+def test_learn_estimates_again_once_readings_grow_by_half() -> None:
+    data, current, at = rewards(200), START, []
     for n in range(1, 201):
-        new = learn_scaling(current, RBF(0.2), seen.take(slice(n)), np.ones(n, dtype=bool), 0.01)
+        new = learn_scaling(current, RBF(0.2), data.take(slice(n)), np.ones(n, dtype=bool), 0.01)
         if new is not current:
             at.append(n)
             assert new.estimated_at == n
@@ -464,74 +476,76 @@ def test_learn_estimates_again_as_values_multiply() -> None:
     assert at == plain == [1, 2, 3, 5, 8, 12, 18, 27, 41, 62, 93, 140]
 
 
-def plain_scale(seen: Dataset, C: Array) -> tuple[float, float]:
-    """Anchor and scale, sum by sum: spread = scale^2 (1 - w C w) + sum_i w_i (1 - w_i) noise_i."""
+def plain_scale(data: Dataset, C: Array) -> tuple[float, float]:
+    """Return anchor and scale by loops: spread = scale^2 (1 - w C w) + sum_i w_i (1 - w_i) noise_i."""
     w = declustering_weights(C)
-    mean, spread = robust_moments(seen.y, w)
-    noise = sum(a * (1 - a) * v for a, v in zip(w, seen.variance, strict=True))
+    mean, spread = robust_moments(data.y, w)
+    noise = sum(a * (1 - a) * v for a, v in zip(w, data.variance, strict=True))
     shared = sum(w[i] * w[j] * C[i, j] for i in range(len(w)) for j in range(len(w)))
     return mean, math.sqrt((spread - noise) / (1 - shared))
 
 
 @pytest.mark.parametrize("kernel", [RBF(0.2), 7.0 * OnSpace(RBF(0.2)) * Drift(0.5)], ids=str)
 def test_learn_matches_plain_formulas(kernel: Kernel) -> None:
-    """With a space-time kernel, too, only the distance in space makes neighbours."""
+    """Under a space-time kernel, too, only distances in space count for the weights."""
     clean = rewards(60)
-    seen = Dataset(clean.X, clean.t, clean.y, np.linspace(0.01, 0.5, 60))
-    made = learned(seen, kernel)
-    assert (made.anchor, made.scale) == pytest.approx(plain_scale(seen, RBF(0.2)(seen.X)))
+    data = Dataset(clean.X, clean.t, clean.y, np.linspace(0.01, 0.5, 60))
+    scaling = scaling_of(data, kernel)
+    assert (scaling.anchor, scaling.scale) == pytest.approx(plain_scale(data, RBF(0.2)(data.X)))
 
 
-def test_learn_of_opposite_values_finds_no_shared_offset() -> None:
-    """Under f(x) = a x the values at -1 and 1 spread by a, though their correlation is -1."""
+def test_learn_finds_no_shared_offset_in_opposite_values() -> None:
+    """Under f(x) = a x the values at -1 and 1 differ by 2 a, though their correlation is -1."""
     X = np.array([[-1.0], [1.0]] * 20)
-    seen = Dataset(X, np.zeros(40), 3.0 * X[:, 0], np.full(40, 1e-6))
-    assert learned(seen, DotProduct(1e-6), noise=1e-6).scale == pytest.approx(3.0, rel=1e-3)
+    data = Dataset(X, np.zeros(40), 3.0 * X[:, 0], np.full(40, 1e-6))
+    assert scaling_of(data, DotProduct(1e-6), noise=1e-6).scale == pytest.approx(3.0, rel=1e-3)
 
 
-def test_learn_from_one_spot_is_bounded() -> None:
-    """Hardly any spread is expected there: it is multiplied by ten at most."""
+def test_learn_bounds_the_scale_from_one_point() -> None:
+    """Hardly any spread is expected at one point; the observed one is multiplied by ten at most."""
     X = np.full((20, 2), 0.5)
-    seen = Dataset(X, np.zeros(20), np.array([1.0, -1.0] * 10), np.full(20, 0.2))
-    assert learned(seen).scale == pytest.approx(math.sqrt((1.0 - 0.2 * 0.95) / 0.1))
+    data = Dataset(X, np.zeros(20), np.array([1.0, -1.0] * 10), np.full(20, 0.2))
+    assert scaling_of(data).scale == pytest.approx(math.sqrt((1.0 - 0.2 * 0.95) / 0.1))
 
 
-def test_learn_has_noise_as_smallest_scale() -> None:
-    seen = rewards(30)
-    made = learned(Dataset(seen.X, seen.t, np.full(30, 2.0), np.full(30, 0.25)), noise=0.25)
-    assert (made.anchor, made.scale) == (pytest.approx(2.0), 0.5)
-    assert learned(rewards(1)).scale == pytest.approx(0.1)
+def test_learn_returns_at_least_the_noise_deviation_as_scale() -> None:
+    data = rewards(30)
+    scaling = scaling_of(Dataset(data.X, data.t, np.full(30, 2.0), np.full(30, 0.25)), noise=0.25)
+    assert (scaling.anchor, scaling.scale) == (pytest.approx(2.0), 0.5)
+    assert scaling_of(rewards(1)).scale == pytest.approx(0.1)
 
 
 # The centre.
 
 
-def centre_of(made: Scaling, seen: Dataset, origin: float) -> float:
-    values = np.column_stack([seen.y - origin, np.ones(len(seen))])
-    posterior = condition_by_cholesky(RBF(0.2), Data(seen.X, values, seen.variance / made.scale**2))
-    return made.mean(posterior.summary.products, origin)
+def centre_of(scaling: Scaling, data: Dataset, origin: float) -> float:
+    values = np.column_stack([data.y - origin, np.ones(len(data))])
+    posterior = condition_by_cholesky(
+        RBF(0.2), Data(data.X, values, data.variance / scaling.scale**2)
+    )
+    return scaling.mean(posterior.summary.products, origin)
 
 
 @pytest.mark.parametrize("origin", [0.0, 5.0, -40.0])
-def test_centre_is_kriging_with_anchor_as_observation(origin: float) -> None:
+def test_scaling_mean_is_kriging_with_the_anchor_as_observation(origin: float) -> None:
     """The anchor joins as an independent value of variance 1 / anchor_weight, in dense algebra."""
-    seen, made = rewards(40), Scaling(3.0, 2.0, 40)
+    data, scaling = rewards(40), Scaling(3.0, 2.0, 40)
     A = np.zeros((41, 41))
-    A[:40, :40] = RBF(0.2)(seen.X) + np.diag(seen.variance / made.scale**2)
+    A[:40, :40] = RBF(0.2)(data.X) + np.diag(data.variance / scaling.scale**2)
     A[40, 40] = 1 / standardisation.CONFIG.anchor_weight
-    ones, y = np.ones(41), np.append(seen.y, made.anchor)
+    ones, y = np.ones(41), np.append(data.y, scaling.anchor)
     expected = (ones @ np.linalg.solve(A, y)) / (ones @ np.linalg.solve(A, ones))
-    assert centre_of(made, seen, origin) == pytest.approx(expected, rel=1e-9)
+    assert centre_of(scaling, data, origin) == pytest.approx(expected, rel=1e-9)
 
 
-def test_centre_without_observations_is_anchor() -> None:
+def test_scaling_mean_without_observations_is_the_anchor() -> None:
     assert Scaling(3.0, 2.0, 5).mean(np.zeros((2, 2)), 1.0) == pytest.approx(3.0)
 
 
-def test_centre_of_fixed_mean_is_fixed() -> None:
+def test_scaling_mean_is_the_fixed_mean() -> None:
     assert centre_of(Scaling(3.0, 2.0), rewards(40), 5.0) == 3.0
 
 
 def test_in_prior_units_bounds_noise() -> None:
-    found = standardisation.Scaling(0.0, 1e-40).in_prior_units(np.array([1.0, 1e250, np.inf]))
-    assert found.tolist() == [1.0 / 1e-40**2, standardisation.CONFIG.largest_noise, np.inf]
+    variances = standardisation.Scaling(0.0, 1e-40).in_prior_units(np.array([1.0, 1e250, np.inf]))
+    assert variances.tolist() == [1.0 / 1e-40**2, standardisation.CONFIG.largest_noise, np.inf]

@@ -1,4 +1,4 @@
-"""The exact posterior by its routes: each is the posterior of a new factorisation."""
+"""Each way of computing the exact posterior gives that of a new factorisation."""
 
 from typing import Any
 
@@ -43,30 +43,30 @@ HIGH_RANK: dict[str, tuple[Kernel, Array]] = {
 AGINGS: dict[str, Aging] = {"linear": Linear(0.1), "wiener": Wiener(0.02), "w": Exponential(0.97)}
 
 
-def assert_same(made: Any, fresh: ExactPosterior, grid: CandidateGrid, at: Array) -> None:
-    """To 1e-9 of the largest mean and of the prior variance."""
+def assert_same(posterior: Any, fresh: ExactPosterior, grid: CandidateGrid, at: Array) -> None:
+    """Check means to 1e-9 of the largest mean, variances to 1e-9 of the prior variance."""
     for where in (grid, at):
-        one, other = (p.predict(where) for p in (made, fresh))
+        one, other = (p.predict(where) for p in (posterior, fresh))
         np.testing.assert_allclose(one[0], other[0], rtol=0, atol=1e-9 * np.abs(other[0]).max())
         prior = float(fresh.kernel.diag(at).max())
         np.testing.assert_allclose(one[1], other[1], rtol=0, atol=1e-9 * prior)
-    assert made.summary.log_det_ratio == pytest.approx(fresh.summary.log_det_ratio, rel=1e-9)
-    np.testing.assert_allclose(made.summary.products, fresh.summary.products, rtol=1e-8)
-    assert made.summary.effective_dimension() == pytest.approx(
+    assert posterior.summary.log_det_ratio == pytest.approx(fresh.summary.log_det_ratio, rel=1e-9)
+    np.testing.assert_allclose(posterior.summary.products, fresh.summary.products, rtol=1e-8)
+    assert posterior.summary.effective_dimension() == pytest.approx(
         fresh.summary.effective_dimension(), rel=1e-8
     )
 
 
 def play(kernel: Kernel, points: Array, map_: Aging, steps: int, *, check: int = 10) -> list[Any]:
-    """A run whose weights change at every step; returns the posteriors."""
+    """Return the posteriors of a run whose effective variances change at every step."""
     grid, rng = CandidateGrid(kernel, points), np.random.default_rng(4)
     unit = float(kernel.diag(points[:1])[0])
     X = points[rng.integers(len(points), size=steps)]
     y, v = rng.standard_normal(steps) * np.sqrt(unit), rng.uniform(0.005, 0.05, steps)
     p, all_ = None, []
     for t in range(1, steps + 1):
-        seen = Dataset(X[:t], np.arange(float(t)), y[:t], v[:t])
-        variance = map_(seen.variance, Ages.of(seen, float(t))) * unit
+        observations = Dataset(X[:t], np.arange(float(t)), y[:t], v[:t])
+        variance = map_(observations.variance, Ages.of(observations, float(t))) * unit
         data = Data(X[:t], np.stack([y[:t], np.ones(t)], axis=1), variance)
         p = Exact().condition(Conditioning(kernel, data, grid, float(t), p))
         all_.append(p)
@@ -77,7 +77,9 @@ def play(kernel: Kernel, points: Array, map_: Aging, steps: int, *, check: int =
 
 @pytest.mark.parametrize("map_", AGINGS.values(), ids=AGINGS.keys())
 @pytest.mark.parametrize(("kernel", "points"), LOW_RANK.values(), ids=LOW_RANK.keys())
-def test_a_spanning_dictionary_is_exact(kernel: Kernel, points: Array, map_: Aging) -> None:
+def test_exact_with_a_spanning_dictionary_equals_a_factorisation(
+    kernel: Kernel, points: Array, map_: Aging
+) -> None:
     posteriors = play(kernel, points, map_, 240)
     sparse = [isinstance(p, SparsePosterior) for p in posteriors]
     assert not any(sparse[: CONFIG.few - 1])
@@ -87,32 +89,34 @@ def test_a_spanning_dictionary_is_exact(kernel: Kernel, points: Array, map_: Agi
 
 
 @pytest.mark.parametrize(("kernel", "points"), HIGH_RANK.values(), ids=HIGH_RANK.keys())
-def test_without_a_small_span_it_is_factored(kernel: Kernel, points: Array) -> None:
+def test_exact_factors_without_a_small_spanning_dictionary(kernel: Kernel, points: Array) -> None:
     assert find_spanning_dictionary(CandidateGrid(kernel, points)) is None
     posteriors = play(kernel, points, Linear(0.1), 100)
     assert all(isinstance(p, ExactPosterior) for p in posteriors)
 
 
-def test_rank_decides_up_to_its_limit() -> None:
-    """Of unrelated points each is a direction of its own."""
+def test_find_spanning_dictionary_is_none_above_the_largest_rank() -> None:
+    """Each of unrelated points is a direction of its own."""
     for n, spanned in ((CONFIG.largest_span, True), (CONFIG.largest_span + 1, False)):
-        found = find_spanning_dictionary(CandidateGrid(RBF(0.01), np.arange(float(n))[:, None]))
-        assert (found is not None) == spanned
-        assert found is None or found.size == n
+        dictionary = find_spanning_dictionary(
+            CandidateGrid(RBF(0.01), np.arange(float(n))[:, None])
+        )
+        assert (dictionary is not None) == spanned
+        assert dictionary is None or dictionary.size == n
 
 
-def test_other_points_of_the_domain_are_predicted_exactly_too() -> None:
+def test_spanning_dictionary_predicts_points_off_the_candidates() -> None:
     kernel, points = LOW_RANK["line"]
     p = play(kernel, points, Wiener(0.02), 120)[-1]
     assert isinstance(p, SparsePosterior)
     between, outside = points[:-1] + 0.1, points[-1:] + np.array([[1.0], [5.0], [20.0], [90.0]])
     fresh = condition_by_cholesky(kernel, p.data)
-    for at, close in ((between, 1e-9), (outside, 1e-6)):
+    for at, tolerance in ((between, 1e-9), (outside, 1e-6)):
         for one, other in zip(p.predict(at), fresh.predict(at), strict=True):
-            np.testing.assert_allclose(one, other, rtol=0, atol=close * np.abs(other).max())
+            np.testing.assert_allclose(one, other, rtol=0, atol=tolerance * np.abs(other).max())
 
 
-def test_observations_off_the_surface_are_factored() -> None:
+def test_exact_factors_observations_off_the_candidates() -> None:
     kernel, points = LOW_RANK["square"]
     grid, rng = CandidateGrid(kernel, points), np.random.default_rng(0)
     X = points[rng.permutation(len(points))[:100]]
@@ -124,22 +128,22 @@ def test_observations_off_the_surface_are_factored() -> None:
     off = Exact().condition(Conditioning(kernel, Data(moved, Y, v), grid, previous=on))
     assert isinstance(off, ExactPosterior)
     assert_same(off, condition_by_cholesky(kernel, Data(moved, Y, v), grid=grid), grid, points)
-    # -0.0 is the point 0.0.
+    # The point -0.0 equals 0.0.
     zero = np.where(X == 0.0, -0.0, X)
     assert isinstance(
         Exact().condition(Conditioning(kernel, Data(zero, Y, v), grid)), SparsePosterior
     )
-    # And without fixed points, or under a kernel that sees time, there is nothing to span.
+    # Without candidates, or under a space-time kernel, no dictionary spans the domain.
     assert isinstance(Exact().condition(Conditioning(kernel, Data(X, Y, v))), ExactPosterior)
     moving = OnSpace(kernel) * Drift(0.01)
     data = Data(inputs(moving, X, np.arange(100.0)), Y, v)
-    made = Exact().condition(Conditioning(moving, data, CandidateGrid(moving, points), 100.0))
-    assert isinstance(made, ExactPosterior)
+    posterior = Exact().condition(Conditioning(moving, data, CandidateGrid(moving, points), 100.0))
+    assert isinstance(posterior, ExactPosterior)
 
 
 @pytest.mark.parametrize(("length", "enough"), [(8.0, CONFIG.few), (3.0, 93)])
-def test_few_distinct_inputs_are_factored(length: float, enough: int) -> None:
-    """Fewer than a factorisation minds, or than the span has points, however often observed."""
+def test_exact_factors_few_distinct_inputs(length: float, enough: int) -> None:
+    """The limit is CONFIG.few, or the size of the spanning dictionary if that is larger."""
     kernel, rng = RBF(length), np.random.default_rng(0)
     grid = CandidateGrid(kernel, LINE)
     assert max(find_spanning_dictionary(grid).size, CONFIG.few) == enough
@@ -150,7 +154,7 @@ def test_few_distinct_inputs_are_factored(length: float, enough: int) -> None:
         assert type(Exact().condition(Conditioning(kernel, data, grid))) is kind
 
 
-def test_appended_rows_stay_with_a_factor_and_a_new_scale_too() -> None:
+def test_exact_keeps_factoring_appended_rows_and_one_change_of_scale() -> None:
     kernel, points = LOW_RANK["square"]
     grid, rng = CandidateGrid(kernel, points), np.random.default_rng(0)
     X = points[rng.permutation(len(points))[:130]]
@@ -167,7 +171,7 @@ def test_appended_rows_stay_with_a_factor_and_a_new_scale_too() -> None:
     assert_same(p, condition_by_cholesky(kernel, scaled.rows(0, 121), grid=grid), grid, points)
     p = Exact().condition(Conditioning(kernel, scaled.rows(0, 122), grid, previous=p))
     assert p.extended
-    # Weights that change twice in a row are a run of another kind.
+    # After variances have changed twice in a row, the dictionary is used.
     p = Exact().condition(Conditioning(kernel, data.rows(0, 123), grid, previous=p))
     p = Exact().condition(Conditioning(kernel, scaled.rows(0, 124), grid, previous=p))
     assert isinstance(p, SparsePosterior)
@@ -185,11 +189,11 @@ def condition(kernel: Kernel, Z: Array, Y: Array, variance: Array) -> ExactPoste
 
 
 @pytest.mark.parametrize("block", range(4))
-def test_eighty_cases_equal_sklearn_and_the_dense_inverse(block: int) -> None:
+def test_condition_by_cholesky_matches_sklearn_and_dense_algebra(block: int) -> None:
     for seed in range(20 * block, 20 * block + 20):
         kernel, Z, y, variance, X = random_case(seed)
-        made = condition(kernel, Z, y, variance)
-        mean, var = made.predict(X)
+        posterior = condition(kernel, Z, y, variance)
+        mean, var = posterior.predict(X)
         peer = GaussianProcessRegressor(kernel, alpha=variance, optimizer=None).fit(Z, y)
         peer_mean, peer_sd = peer.predict(X, return_std=True)
         size = max(1.0, float(kernel.diag(X).max()))
@@ -199,23 +203,23 @@ def test_eighty_cases_equal_sklearn_and_the_dense_inverse(block: int) -> None:
         np.testing.assert_allclose(mean, dense.mean(X), atol=1e-7 * size)
         covariance = dense.covariance(X, X)
         np.testing.assert_allclose(var, np.diagonal(covariance), atol=1e-7 * size)
-        np.testing.assert_allclose(made.covariance(X, X), covariance, atol=1e-7 * size)
+        np.testing.assert_allclose(posterior.covariance(X, X), covariance, atol=1e-7 * size)
         ratio = np.linalg.slogdet(np.eye(len(Z)) + kernel(Z) / variance[:, None])[1]
-        assert made.summary.log_det_ratio == pytest.approx(ratio, rel=1e-9, abs=1e-9)
-        assert made.size == len(np.unique(Z, axis=0))
-        assert made.summary.jitter == 0.0
+        assert posterior.summary.log_det_ratio == pytest.approx(ratio, rel=1e-9, abs=1e-9)
+        assert posterior.size == len(np.unique(Z, axis=0))
+        assert posterior.summary.jitter == 0.0
 
 
 @modest
 @given(seeds)
-def test_the_condition_number_is_a_lower_estimate(seed: int) -> None:
+def test_condition_number_is_at_most_the_true_one(seed: int) -> None:
     kernel, Z, y, variance, _ = random_case(seed)
-    made = condition(kernel, Z, y, variance)
-    true = np.linalg.cond(kernel(made.rows.Z) + np.diag(made.rows.variance))
-    assert 1.0 <= made.condition_number <= true * (1 + 1e-6)
+    posterior = condition(kernel, Z, y, variance)
+    true = np.linalg.cond(kernel(posterior.rows.Z) + np.diag(posterior.rows.variance))
+    assert 1.0 <= posterior.condition_number <= true * (1 + 1e-6)
 
 
-def test_negligible_observations_cost_nothing_and_change_nothing() -> None:
+def test_condition_by_cholesky_leaves_negligible_observations_out() -> None:
     rng = np.random.default_rng(3)
     kernel, Z, y = 2.0 * RBF(0.3), rng.random((20, 1)), rng.standard_normal(20)
     variance = np.full(20, 0.1)
@@ -223,30 +227,35 @@ def test_negligible_observations_cost_nothing_and_change_nothing() -> None:
     at, above = variance.copy(), variance.copy()
     at[::2], above[::2] = limit, limit * 1.001
     X = rng.random((9, 1))
-    left_out = condition(kernel, Z, y, above)
+    without_even_rows = condition(kernel, Z, y, above)
     alone = condition(kernel, Z[1::2], y[1::2], variance[1::2])
-    assert left_out.size == len(left_out.data) == 10
+    assert without_even_rows.size == len(without_even_rows.data) == 10
     assert condition(kernel, Z, y, at).size == 20
     for a, b, c in zip(
-        left_out.predict(X), alone.predict(X), condition(kernel, Z, y, at).predict(X), strict=True
+        without_even_rows.predict(X),
+        alone.predict(X),
+        condition(kernel, Z, y, at).predict(X),
+        strict=True,
     ):
         assert np.array_equal(a, b)
         np.testing.assert_allclose(a, c, atol=1e-14)
 
 
-def test_all_observations_may_be_negligible() -> None:
-    made = condition(RBF(1.0), np.zeros((3, 1)), np.ones(3), np.full(3, 1e30))
-    assert made.size == 0
-    assert made.predict(np.zeros((1, 1)))[1].tolist() == [1.0]
+def test_condition_by_cholesky_with_only_negligible_observations_is_prior() -> None:
+    posterior = condition(RBF(1.0), np.zeros((3, 1)), np.ones(3), np.full(3, 1e30))
+    assert posterior.size == 0
+    assert posterior.predict(np.zeros((1, 1)))[1].tolist() == [1.0]
 
 
 # Numerics.
 
 
-def test_plus_and_minus_zero_are_one_input() -> None:
-    made = condition(RBF(1.0), np.array([[0.0], [-0.0]]), np.array([1.0, 3.0]), np.full(2, 1e-12))
-    assert made.size == 1
-    assert made.predict(np.zeros((1, 1)))[0][0, 0] == pytest.approx(2.0, rel=1e-9)
+def test_condition_by_cholesky_merges_plus_and_minus_zero() -> None:
+    posterior = condition(
+        RBF(1.0), np.array([[0.0], [-0.0]]), np.array([1.0, 3.0]), np.full(2, 1e-12)
+    )
+    assert posterior.size == 1
+    assert posterior.predict(np.zeros((1, 1)))[0][0, 0] == pytest.approx(2.0, rel=1e-9)
 
 
 @pytest.mark.parametrize("noise", [1e-12, 0.1])
@@ -261,12 +270,12 @@ def test_length_scales_far_above_the_domain_make_a_constant(noise: float) -> Non
 def test_jitter_is_reported() -> None:
     rng = np.random.default_rng(7)
     Z, y = rng.random((40, 1)), np.ones(40)
-    made = condition(RBF(10.0), Z, y, np.full(40, 1e-18))
-    assert made.summary.jitter in linalg.JITTERS[1:]
-    np.testing.assert_allclose(made.predict(rng.random((5, 1)))[0], 1.0, atol=1e-3)
+    posterior = condition(RBF(10.0), Z, y, np.full(40, 1e-18))
+    assert posterior.summary.jitter in linalg.JITTERS[1:]
+    np.testing.assert_allclose(posterior.predict(rng.random((5, 1)))[0], 1.0, atol=1e-3)
 
 
-class _Broken(RBF):  # type: ignore[misc]
+class _InvalidKernel(RBF):  # type: ignore[misc]
     """No covariance: similar points repel each other."""
 
     def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
@@ -279,21 +288,23 @@ class _Broken(RBF):  # type: ignore[misc]
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        (_Broken(0.3), r"\(5, 5\).*valid"),
+        (_InvalidKernel(0.3), r"\(5, 5\).*valid"),
         (ConstantKernel(np.inf) * RBF(1.0), r"\(5, 5\).*not finite"),
     ],
 )
-def test_a_kernel_that_is_none_is_refused_with_the_reason(kernel: Kernel, message: str) -> None:
+def test_condition_by_cholesky_refuses_an_invalid_kernel_with_the_reason(
+    kernel: Kernel, message: str
+) -> None:
     Z = np.linspace(0.0, 1.0, 5)[:, None]
     with pytest.raises(FactorisationError, match=message):
         condition(kernel, Z, np.zeros(5), np.full(5, 1e-3))
 
 
-# --- a drifting reward, by a filter
+# --- a drifting reward, by a filter of states
 
 
 def drifting(noise: float, epsilon: float, n: int = 700) -> tuple[Any, CandidateGrid, Data]:
-    """Observations in order of time at points of a line."""
+    """Return kernel, grid and observations in order of time at points of a line."""
     rng = np.random.default_rng(11)
     kernel = space_time(RBF(8.0)) * Drift(epsilon, "fixed")
     points = np.linspace(-50.0, 50.0, 60)[:, None]
@@ -306,22 +317,22 @@ def drifting(noise: float, epsilon: float, n: int = 700) -> tuple[Any, Candidate
 
 @pytest.mark.parametrize("epsilon", [0.001, 0.03, 0.3])
 @pytest.mark.parametrize("noise", [1e-1, 1e-4])
-def test_the_filter_is_the_dense_posterior_to_rounding(noise: float, epsilon: float) -> None:
+def test_exact_by_filter_matches_a_factorisation_to_rounding(noise: float, epsilon: float) -> None:
     kernel, grid, data = drifting(noise, epsilon)
     now = float(data.Z[-1, 1]) + 1.5
-    found = Exact().condition(Conditioning(kernel, data, grid, now))
+    posterior = Exact().condition(Conditioning(kernel, data, grid, now))
     dense = condition_by_cholesky(kernel, data, grid=grid, now=now)
-    assert isinstance(found, StateSpacePosterior)
-    assert found.summary.exact
-    assert_alike(found.predict(grid), dense.predict(grid), rtol=1e-8, atol=1e-9)
+    assert isinstance(posterior, StateSpacePosterior)
+    assert posterior.summary.exact
+    assert_alike(posterior.predict(grid), dense.predict(grid), rtol=1e-8, atol=1e-9)
     Z = np.column_stack([grid.points[:9], np.linspace(0.3 * now, 2 * now, 9)])
-    assert_alike(found.predict(Z), dense.predict(Z), rtol=1e-8, atol=1e-9)
-    np.testing.assert_allclose(found.summary.products, dense.summary.products, rtol=1e-8)
-    ratios = found.summary.log_det_ratio, dense.summary.log_det_ratio
+    assert_alike(posterior.predict(Z), dense.predict(Z), rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(posterior.summary.products, dense.summary.products, rtol=1e-8)
+    ratios = posterior.summary.log_det_ratio, dense.summary.log_det_ratio
     np.testing.assert_allclose(*ratios, rtol=1e-10)
 
 
-def test_few_observations_are_factored_and_so_are_features_without_end() -> None:
+def test_exact_factors_few_observations_and_kernels_of_high_rank() -> None:
     kernel, grid, data = drifting(1e-2, 0.03)
     few = Exact().condition(Conditioning(kernel, data.rows(650), grid, 1e3))
     assert isinstance(few, ExactPosterior)
@@ -331,34 +342,34 @@ def test_few_observations_are_factored_and_so_are_features_without_end() -> None
     assert isinstance(Exact().condition(Conditioning(kernel, data, None, 1e3)), ExactPosterior)
 
 
-def test_going_on_comes_to_the_bits_of_starting_anew() -> None:
+def test_state_space_update_is_bitwise_a_new_start() -> None:
     kernel, grid, data = drifting(1e-2, 0.03)
     half = Data(data.Z[:400], data.Y[:400], data.variance[:400])
     start = Exact().condition(Conditioning(kernel, half, grid, 450.0))
     assert isinstance(start, StateSpacePosterior)
-    made: Any = start
+    posterior: Any = start
     for i in range(400, 700):
-        made = made.update(data.row(i), 800.0, grid)
-    anew = Exact().condition(Conditioning(kernel, data, grid, 800.0))
-    assert_alike(made.predict(grid), anew.predict(grid), rtol=0.0)
-    np.testing.assert_array_equal(made.data.Z, anew.data.Z)
-    assert made.update(data.row(3), 800.0, grid) is None  # of the past
+        posterior = posterior.update(data.row(i), 800.0, grid)
+    fresh = Exact().condition(Conditioning(kernel, data, grid, 800.0))
+    assert_alike(posterior.predict(grid), fresh.predict(grid), rtol=0.0)
+    np.testing.assert_array_equal(posterior.data.Z, fresh.data.Z)
+    assert posterior.update(data.row(3), 800.0, grid) is None  # the row is earlier than the newest
     assert start.summary.size == 400
 
 
-def test_rows_that_repeat_are_merged_in_the_end() -> None:
+def test_exact_merges_repeated_rows_of_a_long_run() -> None:
     rng = np.random.default_rng(2)
     points = np.linspace(0.0, 1.0, 20)[:, None]
     kernel = RBF(0.3)
     grid = CandidateGrid(kernel, points)
     data = Data(np.empty((0, 1)), np.empty((0, 1)), np.empty(0))
-    made: Any = None
+    posterior: Any = None
     largest = 0
     for _ in range(500):
         row = Data(points[rng.integers(20)][None], rng.standard_normal((1, 1)), np.full(1, 0.1))
         data = data.append(row)
-        made = Exact().condition(Conditioning(kernel, data, grid, previous=made))
-        largest = max(largest, made.size)
+        posterior = Exact().condition(Conditioning(kernel, data, grid, previous=posterior))
+        largest = max(largest, posterior.size)
     assert largest <= 2 * 20 + 192 + 1
     dense = condition_by_cholesky(kernel, data, grid=grid)
-    assert_alike(made.predict(grid), dense.predict(grid), rtol=1e-8, atol=1e-9)
+    assert_alike(posterior.predict(grid), dense.predict(grid), rtol=1e-8, atol=1e-9)

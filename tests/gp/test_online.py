@@ -1,4 +1,4 @@
-"""Learning while playing: when, from what, how far; and what a bandit does with it."""
+"""Fits of hyperparameters during a run: their schedule, their data, their prior, and use in a bandit."""
 
 import math
 from dataclasses import replace
@@ -25,7 +25,7 @@ from tvbandits.validation import Array
 
 UNIT = Scaling(0.0, 1.0)
 
-# --- when -----------------------------------------------------------------------------------------
+# --- schedule -------------------------------------------------------------------------------------
 
 
 @given(
@@ -34,17 +34,19 @@ UNIT = Scaling(0.0, 1.0)
     before=st.integers(0, 60),
     more=st.integers(1, 40),
 )
-def test_due(steps: int, first: list[int], before: int, more: int) -> None:
-    # However many rewards come at once: if any of them is one after which to learn.
+def test_due_if_any_new_reward_completes_a_scheduled_count(
+    steps: int, first: list[int], before: int, more: int
+) -> None:
+    # A fit is due if any of the new rewards completes a scheduled count.
     after = [n in first or n % steps == 0 for n in range(before + 1, before + more + 1)]
     assert Every(steps, tuple(first)).is_due(before, before + more) == any(after)
 
 
-# --- from what ------------------------------------------------------------------------------------
+# --- data -----------------------------------------------------------------------------------------
 
 
-def selected(rule: Every, t: Array) -> NDArray[np.int64]:
-    """The rows, once they are seen to be distinct and sorted by time."""
+def select_rows(rule: Every, t: Array) -> NDArray[np.int64]:
+    """Return the selected rows, after a check that they are distinct and sorted by time."""
     rows = rule.select(t)
     assert len(np.unique(rows)) == len(rows)
     assert (np.diff(t[rows]) >= 0).all()
@@ -64,18 +66,18 @@ def test_select_takes_whole_steps(
 ) -> None:
     times = np.cumsum(np.random.default_rng(seed).uniform(0.1, 3.0, steps))
     t = np.random.default_rng(seed).permutation(np.repeat(times, size))
-    rows = selected(Every(observations=observations, recent=recent), t)
+    rows = select_rows(Every(observations=observations, recent=recent), t)
     if len(t) <= observations:
         assert len(rows) == len(t)
         return
     assert len(rows) <= observations
-    chosen, counts = np.unique(t[rows], return_counts=True)
+    selected_times, counts = np.unique(t[rows], return_counts=True)
     assert (counts == size).all()  # whole steps
     latest = math.ceil(math.ceil(recent * observations) / size)
-    np.testing.assert_array_equal(chosen[-latest:], times[-latest:])
-    # What is left goes to earlier steps, evenly: one more would have been too many.
+    np.testing.assert_array_equal(selected_times[-latest:], times[-latest:])
+    # The other rows are of earlier steps, evenly spaced: one more step would exceed the limit.
     assert len(rows) > observations - 2 * size
-    earlier = np.searchsorted(times, chosen[:-latest])
+    earlier = np.searchsorted(times, selected_times[:-latest])
     gaps = np.diff(earlier)
     if len(gaps):
         assert np.ptp(gaps) <= 1
@@ -92,11 +94,11 @@ def test_select_is_bounded_for_any_steps(
     sizes: list[int], observations: int, recent: float
 ) -> None:
     t = np.repeat(np.arange(float(len(sizes))), sizes)
-    rows = selected(Every(observations=observations, recent=recent), t)
+    rows = select_rows(Every(observations=observations, recent=recent), t)
     assert 0 < len(rows) <= observations
     assert len(rows) == len(t) or len(t) > observations
     assert t[rows[-1]] == t[-1]
-    if sizes[-1] > observations:  # of the one step that is too large, evenly many
+    if sizes[-1] > observations:  # evenly spaced rows of the one step that is too large
         assert (t[rows] == t[-1]).all()
         assert len(rows) < 2 or np.ptp(np.diff(rows)) <= 1
 
@@ -121,8 +123,8 @@ def rough(time: float = 8.0) -> Any:
     return ConstantKernel(1.0) * OnSpace(Matern(1.2, nu=0.5)) * OnTime(Matern(time, nu=0.5))
 
 
-def drawn(kernel: Any, n: int, seed: int, noise: float = 0.01, per_step: int = 4) -> Dataset:
-    """A sample of the kernel at random points."""
+def sample_of(kernel: Any, n: int, seed: int, noise: float = 0.01, per_step: int = 4) -> Dataset:
+    """Return a sample of the kernel at random points."""
     rng = np.random.default_rng(seed)
     X, t = rng.uniform(0, 4, (12, 2))[rng.integers(0, 12, n)], np.arange(n) // per_step + 0.0
     K = kernel(np.column_stack([X, t])) + noise * np.eye(n)
@@ -130,7 +132,7 @@ def drawn(kernel: Any, n: int, seed: int, noise: float = 0.01, per_step: int = 4
 
 
 def spreads(every: Every, kernel: Any) -> Array:
-    """Deviations of the prior, in the order of the hyperparameters."""
+    """Return deviations of the prior, in the order of the hyperparameters."""
     if hasattr(kernel, "k1"):
         return np.concatenate([spreads(every, kernel.k1), spreads(every, kernel.k2)])
     spread = every.space_spread if isinstance(kernel, OnSpace) else every.spread
@@ -147,9 +149,9 @@ def loss(
 
 @pytest.mark.parametrize("spread", [0.5, math.inf])
 @pytest.mark.parametrize("seed", range(4))
-def test_refit_is_never_worse_than_its_start(seed: int, spread: float) -> None:
+def test_refit_never_increases_the_loss(seed: int, spread: float) -> None:
     every, start = Every(iterations=4, spread=spread), smooth(1.0) + level(40.0)
-    sample = drawn(smooth() + level(), 50, seed)
+    sample = sample_of(smooth() + level(), 50, seed)
     learned = Learned.initial(start, every)
     before, total = loss(every, start, start, sample, 0.2, 1.5), 0.0
     for fits in range(1, 6):
@@ -164,43 +166,43 @@ def test_refit_is_never_worse_than_its_start(seed: int, spread: float) -> None:
 
 
 def test_refit_starts_from_latest_fit() -> None:
-    sample, start = drawn(smooth(), 50, 0), smooth(1.0)
+    sample, start = sample_of(smooth(), 50, 0), smooth(1.0)
     long, short = Every(iterations=200), Every(iterations=1)
-    found = refit(long, start, Learned.initial(start, long), sample, UNIT, UNIT)
-    warm = refit(short, start, found, sample, UNIT, UNIT)
+    fit = refit(long, start, Learned.initial(start, long), sample, UNIT, UNIT)
+    warm = refit(short, start, fit, sample, UNIT, UNIT)
     cold = refit(short, start, Learned.initial(start, short), sample, UNIT, UNIT)
-    assert warm.losses[0] - found.losses[0] <= found.losses[0] + 1e-9
-    assert cold.losses[0] > found.losses[0] + 1.0
+    assert warm.losses[0] - fit.losses[0] <= fit.losses[0] + 1e-9
+    assert cold.losses[0] > fit.losses[0] + 1.0
 
 
-def test_refit_keeps_bounds() -> None:
+def test_refit_keeps_parameters_within_bounds() -> None:
     start = ConstantKernel(1.0, (0.9, 1.1)) * OnTime(Matern(3.0, (2.5, 3.5), nu=0.5))
     every = Every(spread=math.inf)
     # The scale falls by half, which takes the amplitude out of its bounds.
     learned = Learned((start,), (0.0,), fits=1)
-    sample = drawn(level(100.0), 40, 2)
-    fitted = refit(every, start, learned, sample, UNIT, Scaling(0.0, 2.0)).kernel
-    for kernel in (fitted, carried(start, 2.0), carried(start, 0.5)):
+    sample = sample_of(level(100.0), 40, 2)
+    kernel_of_fit = refit(every, start, learned, sample, UNIT, Scaling(0.0, 2.0)).kernel
+    for kernel in (kernel_of_fit, rescale_without_fit(start, 2.0), rescale_without_fit(start, 0.5)):
         assert (kernel.theta >= kernel.bounds[:, 0] - 1e-12).all()
         assert (kernel.theta <= kernel.bounds[:, 1] + 1e-12).all()
 
 
-def test_refit_leaves_fixed_kernel() -> None:
+def test_refit_keeps_a_fixed_kernel() -> None:
     start = ConstantKernel(1.0, "fixed") * OnTime(Matern(3.0, "fixed", nu=0.5))
     every = Every()
-    sample = drawn(level(), 20, 0)
-    made = refit(every, start, Learned.initial(start, every), sample, UNIT, UNIT)
-    assert (made.kernel, made.fits) == (start, 1)
-    assert made.losses == pytest.approx((loss(every, start, start, sample, 0.0, 1.0),))
+    sample = sample_of(level(), 20, 0)
+    learned = refit(every, start, Learned.initial(start, every), sample, UNIT, UNIT)
+    assert (learned.kernel, learned.fits) == (start, 1)
+    assert learned.losses == pytest.approx((loss(every, start, start, sample, 0.0, 1.0),))
 
 
-@pytest.mark.parametrize("given_", ["smooth", "rough"])
-def test_refit_selects_rival_of_larger_evidence(given_: str) -> None:
+@pytest.mark.parametrize("start_name", ["smooth", "rough"])
+def test_refit_selects_rival_of_larger_evidence(start_name: str) -> None:
     kernels = {"smooth": smooth(), "rough": rough()}
-    start, other = kernels.pop(given_), next(iter(kernels.values()))
+    start, other = kernels.pop(start_name), next(iter(kernels.values()))
     every = Every(rivals=(other,), iterations=20)
     for truth, best in ((start, 0), (other, 1)):
-        sample = drawn(truth, 120, 3, noise=1e-3)
+        sample = sample_of(truth, 120, 3, noise=1e-3)
         learned = refit(every, start, Learned.initial(start, every), sample, UNIT, UNIT)
         assert learned.best == best == int(np.argmin(learned.losses))
         assert learned.kernel is learned.kernels[best]
@@ -208,16 +210,16 @@ def test_refit_selects_rival_of_larger_evidence(given_: str) -> None:
 
 def test_refit_compares_rivals_on_schedule() -> None:
     every, start = Every(rivals=(rough(), smooth(100.0)), iterations=2), smooth()
-    learned, changed = Learned.initial(start, every), []
+    learned, all_moved = Learned.initial(start, every), []
     early, often = online.CONFIG.first_comparisons, online.CONFIG.comparison_period
     last = early + 2 * often
     for fit in range(last):
-        fitted = refit(every, start, learned, drawn(smooth(), 30, fit), UNIT, UNIT)
+        fitted = refit(every, start, learned, sample_of(smooth(), 30, fit), UNIT, UNIT)
         moved = [new != old for new, old in zip(fitted.kernels, learned.kernels, strict=True)]
         assert moved[learned.best]
-        changed.append(all(moved))
-        if not changed[-1]:
-            # The others wait, and so do all losses: those of one sample are compared, or none.
+        all_moved.append(all(moved))
+        if not all_moved[-1]:
+            # The other kernels keep their losses: only losses on the same sample are compared.
             assert moved.count(True) == 1
             assert fitted.best == learned.best
             assert fitted.losses == learned.losses
@@ -225,7 +227,7 @@ def test_refit_compares_rivals_on_schedule() -> None:
             assert fitted.best == int(np.argmin(fitted.losses))
         learned = fitted
     together = [fit < early or (fit + 1) % often == 0 for fit in range(last)]
-    assert changed == together
+    assert all_moved == together
     assert not all(together)
 
 
@@ -234,14 +236,14 @@ def test_refit_compares_rivals_on_schedule() -> None:
 ROWS = np.column_stack([np.random.default_rng(0).uniform(0, 4, (8, 2)), np.arange(8.0)])
 
 
-def carried(kernel: Any, ratio: float) -> Any:
-    """A kernel that is not fitted, after a change of the scale."""
+def rescale_without_fit(kernel: Any, ratio: float) -> Any:
+    """Return a kernel that is not fitted, after a change of the scale."""
     every = Every(rivals=(kernel,), iterations=1)
-    known = Learned((smooth(), kernel), (0.0, 1.0), best=0, fits=online.CONFIG.first_comparisons)
-    while (known.fits + 1) % online.CONFIG.comparison_period == 0:
-        known = replace(known, fits=known.fits + 1)
-    sample, scaled = drawn(smooth(), 12, 0), Scaling(0.0, ratio)
-    return refit(every, smooth(), known, sample, UNIT, scaled).kernels[1]
+    learned = Learned((smooth(), kernel), (0.0, 1.0), best=0, fits=online.CONFIG.first_comparisons)
+    while (learned.fits + 1) % online.CONFIG.comparison_period == 0:
+        learned = replace(learned, fits=learned.fits + 1)
+    sample, scaled = sample_of(smooth(), 12, 0), Scaling(0.0, ratio)
+    return refit(every, smooth(), learned, sample, UNIT, scaled).kernels[1]
 
 
 @pytest.mark.parametrize("ratio", [0.25, 1.0, 3.0])
@@ -256,8 +258,10 @@ def carried(kernel: Any, ratio: float) -> Any:
     ids=["sum", "one amplitude", "structured", "a fixed factor"],
 )
 def test_refit_rescales_amplitudes(kernel: Any, ratio: float) -> None:
-    # scale^2 K is the covariance of the reward: it stays, as the posterior of the reward does.
-    np.testing.assert_allclose(carried(kernel, ratio)(ROWS), ratio**2 * kernel(ROWS), rtol=1e-10)
+    # scale^2 K, the covariance of the reward, does not change.
+    np.testing.assert_allclose(
+        rescale_without_fit(kernel, ratio)(ROWS), ratio**2 * kernel(ROWS), rtol=1e-10
+    )
 
 
 @pytest.mark.parametrize(
@@ -265,30 +269,30 @@ def test_refit_rescales_amplitudes(kernel: Any, ratio: float) -> None:
     [OnSpace(RBF(1.0)), ConstantKernel(0.4) * ConstantKernel(2.0) * OnSpace(RBF(1.0))],
     ids=["none", "two"],
 )
-def test_refit_without_amplitude_for_each_term_rescales_nothing(kernel: Any) -> None:
-    np.testing.assert_allclose(carried(kernel, 2.0)(ROWS), kernel(ROWS), rtol=1e-10)
+def test_refit_rescales_nothing_unless_each_term_has_one_amplitude(kernel: Any) -> None:
+    np.testing.assert_allclose(rescale_without_fit(kernel, 2.0)(ROWS), kernel(ROWS), rtol=1e-10)
 
 
 # --- the prior ------------------------------------------------------------------------------------
 
 
 def moves(every: Every, start: Any) -> Array:
-    """How far a fit takes the logarithms of amplitude, length scale and time scale."""
-    sample = drawn(smooth(time=2.0, amplitude=9.0), 60, 0)
-    made = refit(every, start, Learned.initial(start, every), sample, UNIT, UNIT)
-    return np.asarray(np.abs(made.kernel.theta - start.theta))
+    """Return how far a fit moves the logarithms of amplitude, length scale and time scale."""
+    sample = sample_of(smooth(time=2.0, amplitude=9.0), 60, 0)
+    learned = refit(every, start, Learned.initial(start, every), sample, UNIT, UNIT)
+    return np.asarray(np.abs(learned.kernel.theta - start.theta))
 
 
-def test_refit_has_own_spread_over_points() -> None:
+def test_refit_applies_space_spread_to_length_scales_only() -> None:
     start = ConstantKernel(0.1, (1e-5, 1e5)) * OnSpace(RBF(0.4)) * OnTime(Matern(30.0, nu=1.5))
-    free = moves(Every(spread=math.inf, space_spread=math.inf, iterations=50), start)
-    assert (free > 0.5).all()
-    held = moves(Every(spread=math.inf, space_spread=1e-3, iterations=50), start)
-    assert held[1] < 0.01
-    assert (held[[0, 2]] > 0.5).all()
-    held = moves(Every(spread=1e-3, space_spread=math.inf, iterations=50), start)
-    assert held[1] > 0.15
-    assert (held[[0, 2]] < 0.01).all()
+    moves_of_free = moves(Every(spread=math.inf, space_spread=math.inf, iterations=50), start)
+    assert (moves_of_free > 0.5).all()
+    moves_of_tight = moves(Every(spread=math.inf, space_spread=1e-3, iterations=50), start)
+    assert moves_of_tight[1] < 0.01
+    assert (moves_of_tight[[0, 2]] > 0.5).all()
+    moves_of_tight = moves(Every(spread=1e-3, space_spread=math.inf, iterations=50), start)
+    assert moves_of_tight[1] > 0.15
+    assert (moves_of_tight[[0, 2]] < 0.01).all()
 
 
 # --- the unit of time -----------------------------------------------------------------------------
@@ -305,55 +309,59 @@ def test_refit_has_own_spread_over_points() -> None:
         ([], 1.0),
     ],
 )
-def test_step_of_is_median_gap(times: list[float], step: float) -> None:
+def test_median_time_step_is_the_median_positive_gap(times: list[float], step: float) -> None:
     assert median_time_step(np.array(times)) == step
 
 
 def test_at_step_converts_time_scales() -> None:
     kernel = structured_kernel(RBF(1.0), Matern(1.0, nu=0.5))
-    made = scale_times(kernel, 60.0)
-    assert have_same_form(made, kernel)
-    given_, moved = (terms_of(each) or () for each in (kernel, made))
-    assert [term.time_scale for term in moved] == [60.0 * term.time_scale for term in given_]
+    converted = scale_times(kernel, 60.0)
+    assert have_same_form(converted, kernel)
+    original_terms, converted_terms = (terms_of(each) or () for each in (kernel, converted))
+    assert [term.time_scale for term in converted_terms] == [
+        60.0 * term.time_scale for term in original_terms
+    ]
     fixed = ConstantKernel(2.0) * OnTime(Matern(5.0, "fixed", nu=1.5)) + OnSpace(Matern(3.0))
     expected = ConstantKernel(2.0) * OnTime(Matern(300.0, "fixed", nu=1.5)) + OnSpace(Matern(3.0))
     assert scale_times(fixed, 60.0) == expected
     assert scale_times(smooth(), 1.0) == smooth()
     slow = scale_times(OnSpace(RBF(1.0)) * Drift(0.1, (0.01, 0.9)), 60.0).k2
-    forgotten = [1.0 - (1.0 - rate) ** 60 for rate in (slow.epsilon, *slow.epsilon_bounds)]
-    assert forgotten == pytest.approx([0.1, 0.01, 0.9])
+    discounts = [1.0 - (1.0 - rate) ** 60 for rate in (slow.epsilon, *slow.epsilon_bounds)]
+    assert discounts == pytest.approx([0.1, 0.01, 0.9])
 
 
-def test_first_refit_learns_step() -> None:
+def test_first_refit_learns_the_time_step() -> None:
     tight = Every(spread=1e-6, space_spread=1e-6, rivals=(rough(),), in_steps=True)
-    plain, start = drawn(smooth(), 40, 0), smooth()
+    plain, start = sample_of(smooth(), 40, 0), smooth()
     later = Dataset(plain.X, 60.0 * plain.t, plain.y, plain.variance)
     first = refit(tight, start, Learned.initial(start, tight), later, UNIT, UNIT)
     assert first.starts == (scale_times(start, 60.0), scale_times(rough(), 60.0))
     for kernel, median in zip(first.kernels, first.starts, strict=True):
         np.testing.assert_allclose(kernel.theta, median.theta, atol=1e-6)
-    # It is found out once: medians stay, whatever the steps are later.
+    # The step is learned once: medians stay, whatever the steps are later.
     second = refit(tight, start, first, plain, UNIT, UNIT)
     assert second.starts is first.starts
     np.testing.assert_allclose(second.kernel.theta, first.kernel.theta, atol=1e-6)
     # Without the rule, time scales are in the unit of time.
-    given_ = replace(tight, in_steps=False)
-    unmoved = refit(given_, start, Learned.initial(start, given_), later, UNIT, UNIT)
-    assert unmoved.starts == (start, rough())
-    np.testing.assert_allclose(unmoved.kernel.theta, start.theta, atol=1e-6)
+    in_time_units = replace(tight, in_steps=False)
+    unconverted = refit(
+        in_time_units, start, Learned.initial(start, in_time_units), later, UNIT, UNIT
+    )
+    assert unconverted.starts == (start, rough())
+    np.testing.assert_allclose(unconverted.kernel.theta, start.theta, atol=1e-6)
 
 
 @pytest.mark.parametrize("fits", [1, 9])
-def test_later_refit_learns_longer_step(fits: int) -> None:
-    # As when a first sample was told in close succession, with many fits on the way.
+def test_later_refit_learns_a_longer_time_step(fits: int) -> None:
+    # The first sample may be reported in close succession, with many fits on the way.
     tight = Every(spread=1e-6, space_spread=1e-6, rivals=(rough(),), in_steps=True)
-    sample, start = drawn(smooth(), 40, 0), smooth()
+    sample, start = sample_of(smooth(), 40, 0), smooth()
     close = replace(sample, t=0.1 * sample.t)
     learned = Learned.initial(start, tight)
     for _ in range(fits):
         learned = refit(tight, start, learned, close, UNIT, UNIT)
     assert learned.step == pytest.approx(0.1)
-    little = replace(sample, t=0.19 * sample.t)  # no more than a gap here and there
+    little = replace(sample, t=0.19 * sample.t)  # hardly a longer step
     assert refit(tight, start, learned, little, UNIT, UNIT).step == pytest.approx(0.1)
     later = refit(tight, start, learned, sample, UNIT, UNIT)
     assert later.step == 1.0
@@ -362,15 +370,15 @@ def test_later_refit_learns_longer_step(fits: int) -> None:
 
 
 def test_refit_selects_by_sum_of_losses() -> None:
-    # The rival suits the next sample better, but has lost more before.
+    # The rival fits the next sample better, but has larger losses so far.
     every, start = Every(rivals=(rough(),), iterations=1), smooth()
-    sample = drawn(rough(), 60, 3, noise=1e-3)
+    sample = sample_of(rough(), 60, 3, noise=1e-3)
     fresh = refit(every, start, Learned.initial(start, every), sample, UNIT, UNIT)
     lead = fresh.losses[0] - fresh.losses[1]
     assert lead > 1.0
     for before, best in ((0.5 * lead, 1), (2.0 * lead, 0)):
-        known = replace(Learned.initial(start, every), losses=(0.0, before))
-        assert refit(every, start, known, sample, UNIT, UNIT).best == best
+        learned = replace(Learned.initial(start, every), losses=(0.0, before))
+        assert refit(every, start, learned, sample, UNIT, UNIT).best == best
 
 
 # --- in a bandit ----------------------------------------------------------------------------------
@@ -414,14 +422,14 @@ def test_bandit_fits_when_due() -> None:
     assert math.isnan(bandit.info.model.forgetting_rate)
 
 
-def test_rewards_of_one_tell_are_one_fit() -> None:
+def test_bandit_fits_once_for_the_rewards_of_one_tell() -> None:
     bandit = fitted_bandit()
     X = DOMAIN.X[np.arange(20) % 12]
     assert bandit.tell(X, [reward(x[None], 3.0) for x in X], np.arange(20.0)).model.fits == 1
     assert len(bandit.ask()) == 1
 
 
-def test_rounding_does_not_change_a_form() -> None:
+def test_same_form_ignores_values_of_hyperparameters() -> None:
     rng, kernel = np.random.default_rng(0), structured_kernel(RBF(0.8))
     moves = 0.3 * rng.standard_normal((20, len(kernel.theta)))
     assert all(
@@ -429,38 +437,41 @@ def test_rounding_does_not_change_a_form() -> None:
     )
 
 
-def test_other_recipe_fits_anew() -> None:
+def test_from_state_with_another_kernel_discards_the_fit() -> None:
     bandit = fitted_bandit()
     play(bandit, range(1, 14))
     for other in (
         fitted_bandit(kernel=Matern(0.8, nu=1.5)),
         policies.gp_ucb(DOMAIN, kernel=RBF(1.0), noise_variance=NOISE),
     ):
-        taken = Bandit.from_state(other.recipe, bandit.state)
-        assert taken.state.model.kernel is other.recipe.kernel
-        assert taken.state.model.fit is None
-        assert len(taken.state.rewards) == 13
-        play(taken, range(14, 20))  # a fit in it
-        assert (taken.state.model.kernel is other.recipe.kernel) == (other.recipe.learn is None)
-    # The same kernel with another schedule goes on with what was learned.
+        continued_bandit = Bandit.from_state(other.recipe, bandit.state)
+        assert continued_bandit.state.model.kernel is other.recipe.kernel
+        assert continued_bandit.state.model.fit is None
+        assert len(continued_bandit.state.rewards) == 13
+        play(continued_bandit, range(14, 20))  # a fit in it
+        assert (continued_bandit.state.model.kernel is other.recipe.kernel) == (
+            other.recipe.learn is None
+        )
+    # A recipe with the same kernel and another schedule keeps the fit.
     same = Bandit.from_state(fitted_bandit(learn=Every(7)).recipe, bandit.state)
     assert same.state.model.kernel is bandit.state.model.kernel
 
 
 @pytest.mark.parametrize("unit", [1000.0, 2.0**-10])
-def test_unit_of_reward_does_not_matter(unit: float) -> None:
+def test_bandit_with_refit_ignores_the_unit_of_reward(unit: float) -> None:
     one, other = fitted_bandit(), fitted_bandit(unit)
     np.testing.assert_array_equal(play(other, range(1, 16), unit), play(one, range(1, 16)))
-    for mine, its in zip(terms(other), terms(one), strict=True):
-        assert mine.amplitude == pytest.approx(its.amplitude, rel=2e-3)
-        assert mine.time_scale == pytest.approx(its.time_scale, rel=1e-3)
+    for term, expected_term in zip(terms(other), terms(one), strict=True):
+        assert term.amplitude == pytest.approx(expected_term.amplitude, rel=2e-3)
+        assert term.time_scale == pytest.approx(expected_term.time_scale, rel=1e-3)
     assert other.info.model.scale == pytest.approx(unit * one.info.model.scale, rel=1e-6)
 
 
 @pytest.mark.parametrize("step", [2.0**10, 2.0**-10])
-def test_unit_of_time_does_not_matter(step: float) -> None:
+def test_bandit_with_refit_ignores_the_unit_of_time(step: float) -> None:
     one, other = fitted_bandit(posterior=Exact()), fitted_bandit(posterior=Exact())
-    for t in range(1, 16):  # points of others: before the first fit, scales are in the unit of time
+    # The points are not those of `ask`: before the first fit, time scales are in the unit of time.
+    for t in range(1, 16):
         x = DOMAIN.X[[5 * t % 12]]
         one.tell(x, [reward(x, t)], t)
         other.tell(x, [reward(x, t)], step * t)
@@ -472,17 +483,19 @@ def test_unit_of_time_does_not_matter(step: float) -> None:
     np.testing.assert_allclose(mine, its, rtol=1e-6)
 
 
-def test_without_variation_the_unit_is_twice_the_noise() -> None:
+def test_scaling_of_constant_rewards_is_twice_the_noise_deviation() -> None:
     bandit = fitted_bandit()
     bandit.tell(DOMAIN.X[:4], [3.0] * 4, np.arange(4.0))
     scaling = bandit.state.model.scaling
     assert (scaling.anchor, scaling.scale) == (3.0, pytest.approx(2.0 * math.sqrt(NOISE)))
 
 
-def test_refit_of_kernel_without_terms() -> None:
+def test_refit_of_a_kernel_without_terms_needs_the_exact_posterior() -> None:
     kernel = OnSpace(RBF(0.8)) * OnTime(RBF(5.0))
     bandit = fitted_bandit(kernel=kernel, posterior=Exact())
-    assert bandit.recipe.learn == replace(LEARN, in_steps=False)  # it says itself what it means
+    assert bandit.recipe.learn == replace(
+        LEARN, in_steps=False
+    )  # its scales are in the unit of time
     play(bandit, range(1, 9))
     assert bandit.info.model.fits == 3
     assert have_same_form(bandit.state.model.kernel, kernel)
@@ -492,7 +505,7 @@ def test_refit_of_kernel_without_terms() -> None:
             fitted_bandit(kernel=kernel, **posterior)
 
 
-def test_fixed_mean_keeps_unit() -> None:
+def test_bandit_with_a_fixed_mean_keeps_the_unit() -> None:
     bandit = fitted_bandit(mean=0.25)
     play(bandit, range(1, 14))
     assert (bandit.state.model.scaling.anchor, bandit.state.model.scaling.scale) == (0.25, 1.0)
@@ -500,7 +513,7 @@ def test_fixed_mean_keeps_unit() -> None:
     assert bandit.info.model.mean == 0.25
 
 
-def test_kept_of_diverse_memory_is_greedy_without_whole_matrix() -> None:
+def test_kept_of_a_diverse_memory_is_greedy_without_the_whole_matrix() -> None:
     rng, kernel, sizes = np.random.default_rng(0), RBF(0.3), []
 
     class Counted(RBF):
@@ -510,14 +523,14 @@ def test_kept_of_diverse_memory_is_greedy_without_whole_matrix() -> None:
 
     n, rule = 400, Every(remembered=40, recent=0.5, diverse=True)
     Z, t = rng.random((n, 2)), np.arange(float(n))
-    kept = rule.remember(t, np.ones(n, dtype=bool), Counted(0.3), Z)
+    mask = rule.remember(t, np.ones(n, dtype=bool), Counted(0.3), Z)
     older = Z[: n - 20]
-    chosen: list[int] = []
-    left = kernel(older)
+    greedy: list[int] = []
+    residual = kernel(older)
     for _ in range(20):
-        chosen.append(int(np.diagonal(left).argmax()))
-        within = kernel(older[chosen]) + 1e-12 * np.eye(len(chosen))
-        across = kernel(older[chosen], older)
-        left = kernel(older) - across.T @ np.linalg.solve(within, across)
-    assert np.flatnonzero(kept).tolist() == [*sorted(chosen), *range(n - 20, n)]
+        greedy.append(int(np.diagonal(residual).argmax()))
+        within = kernel(older[greedy]) + 1e-12 * np.eye(len(greedy))
+        across = kernel(older[greedy], older)
+        residual = kernel(older) - across.T @ np.linalg.solve(within, across)
+    assert np.flatnonzero(mask).tolist() == [*sorted(greedy), *range(n - 20, n)]
     assert max(sizes) == n - 20

@@ -1,4 +1,4 @@
-"""A posterior in the user's unit: another prior mean and scale, from one factor."""
+"""Predictions in the unit of the reward, their slopes, and the effect of expert answers on them."""
 
 import math
 from dataclasses import replace
@@ -40,79 +40,84 @@ ORIGIN, CENTRE, SCALE = float(Y[0]), 995.0, 6.0
 
 def view(part: Any, grid: CandidateGrid | None) -> ScaledPosterior:
     values = np.stack([Y - ORIGIN, np.ones(18)], axis=1)
-    p = part.condition(Conditioning(KERNEL, Data(X, values, NOISE / SCALE**2), grid))
-    prior = part.prior(p)
-    return ScaledPosterior(p, prior, grid, lambda points, _: points, CENTRE, SCALE, ORIGIN)
+    posterior = part.condition(Conditioning(KERNEL, Data(X, values, NOISE / SCALE**2), grid))
+    prior = part.prior(posterior)
+    return ScaledPosterior(posterior, prior, grid, lambda points, _: points, CENTRE, SCALE, ORIGIN)
 
 
 def expected(at: Array) -> tuple[Array, Array]:
-    """The rewards, less their prior mean, under the kernel in their unit squared."""
+    """Return dense predictions of the rewards, with a kernel in their squared unit."""
     posterior = Dense(SCALE**2 * KERNEL, X, (Y - CENTRE)[:, None], NOISE)
     return CENTRE + posterior.mean(at)[:, 0], np.sqrt(posterior.variance(at))
 
 
 @pytest.mark.parametrize("part", [Exact(), Nystrom(1e6)], ids=["exact", "sparse"])
 @pytest.mark.parametrize("finite", [True, False])
-def test_unit_and_prior_mean(part: Any, finite: bool) -> None:
-    made = view(part, CandidateGrid(KERNEL, POINTS) if finite else None)
-    # The candidates themselves, a copy of them, and points that are none.
+def test_scaled_posterior_has_the_unit_and_prior_mean_of_the_rewards(
+    part: Any, finite: bool
+) -> None:
+    posterior = view(part, CandidateGrid(KERNEL, POINTS) if finite else None)
+    # The points are the candidates, a copy of these, and others.
     for at in (POINTS, POINTS.copy(), POINTS[3:5] + 0.01):
-        mean, deviation = made.predict(at)
+        mean, deviation = posterior.predict(at)
         np.testing.assert_allclose(mean, expected(at)[0], rtol=1e-9)
         np.testing.assert_allclose(deviation, expected(at)[1], rtol=1e-7)
-        np.testing.assert_allclose(made.mean(at), expected(at)[0], rtol=1e-9)
+        np.testing.assert_allclose(posterior.mean(at), expected(at)[0], rtol=1e-9)
         bound = expected(at)[0] + 1.7 * expected(at)[1]
-        np.testing.assert_allclose(made.upper_bound(at, 1.7), bound, rtol=1e-9)
+        np.testing.assert_allclose(posterior.upper_bound(at, 1.7), bound, rtol=1e-9)
 
 
-def test_correlated_readings_count_for_fewer() -> None:
+def test_independent_readings_counts_correlated_readings_for_fewer() -> None:
     assert independent_readings(np.eye(7)) == pytest.approx(6.0)
     assert independent_readings(5.0 * np.eye(1)) == 0.0
-    # Of three places read four times each; and a level that all share tells nothing about a variance.
+    # Three places are read four times each; a level that all share has no effect on their variance.
     thrice = np.kron(np.eye(3), np.ones((4, 4)))
     assert independent_readings(thrice) == pytest.approx(2.0)
     assert independent_readings(thrice + 9.0) == pytest.approx(2.0)
     assert independent_readings(np.ones((6, 6))) == 0.0
 
 
-def test_the_mean_square_of_correlated_readings_has_so_many_degrees_of_freedom() -> None:
+def test_independent_readings_are_the_degrees_of_freedom_of_the_sample_variance() -> None:
     K = KERNEL(X)
-    drawn = np.random.default_rng(1).multivariate_normal(np.zeros(18), K, size=20_000)
-    squares = drawn.var(axis=1)
+    samples = np.random.default_rng(1).multivariate_normal(np.zeros(18), K, size=20_000)
+    squares = samples.var(axis=1)
     # A chi-square law of n degrees of freedom has the variance 2 mean^2 / n.
     degrees = 2.0 * squares.mean() ** 2 / squares.var()
     assert independent_readings(K) == pytest.approx(degrees, rel=0.05)
 
 
-def test_what_no_reading_has_tested_is_shown_wider_and_decides_as_it_is() -> None:
-    known = view(Exact(), None)
-    learned, far = replace(known, prior_is_learned=True), np.array([[90.0, 90.0]])
+def test_predict_reward_with_a_learned_prior_widens_by_a_t_quantile() -> None:
+    posterior = view(Exact(), None)
+    learned, far = replace(posterior, prior_is_learned=True), np.array([[90.0, 90.0]])
     factor = stats.t.ppf(0.975, independent_readings(KERNEL(X)) + 1.0) / stats.norm.ppf(0.975)
     mean, deviation = learned.predict_reward(far)
-    np.testing.assert_array_equal(mean, known.predict_reward(far)[0])
+    np.testing.assert_array_equal(mean, posterior.predict_reward(far)[0])
     np.testing.assert_allclose(deviation, factor * SCALE, rtol=1e-9)
-    near = learned.predict_reward(X)[1] / known.predict_reward(X)[1]
+    ratios = learned.predict_reward(X)[1] / posterior.predict_reward(X)[1]
     np.testing.assert_allclose(
-        near, 1.0 + (factor - 1.0) * (known.predict_reward(X)[1] ** 2 / SCALE**2)
+        ratios, 1.0 + (factor - 1.0) * (posterior.predict_reward(X)[1] ** 2 / SCALE**2)
     )
-    np.testing.assert_array_equal(learned.predict(far), known.predict(far))
+    np.testing.assert_array_equal(learned.predict(far), posterior.predict(far))
 
 
-def test_what_is_shown_is_wider_where_readings_are_far_from_what_all_others_say() -> None:
+def test_predict_reward_widens_by_the_excess_of_leave_one_out_errors() -> None:
     learned, tests = replace(view(Exact(), None), prior_is_learned=True, dimension=2), []
     values, noise, kernel = (Y - Y.mean()) / SCALE, NOISE / SCALE**2, KERNEL + ConstantKernel(100.0)
     for i, others in enumerate(~np.eye(18, dtype=bool)):
-        said = Dense(kernel, X[others], values[others, None], noise[others])
-        off, left = values[i] - said.mean(X[[i]]).item(), said.variance(X[[i]]).item()
-        tests.append((left, min(off**2 / (left + noise[i]), 25.0)))
+        rest = Dense(kernel, X[others], values[others, None], noise[others])
+        error, remaining_variance = (
+            values[i] - rest.mean(X[[i]]).item(),
+            rest.variance(X[[i]]).item(),
+        )
+        tests.append((remaining_variance, min(error**2 / (remaining_variance + noise[i]), 25.0)))
     share, squares = np.array(tests).T
     excess = math.sqrt(share @ squares / (share.sum() + math.sqrt(share.sum() / 2.0)))
     assert excess > 1.05
-    shown, deviation = (
+    widened, deviation = (
         learned.predict_reward(POINTS, test=True)[1],
         learned.predict_reward(POINTS)[1],
     )
-    np.testing.assert_allclose(shown, excess * deviation, rtol=1e-6)
+    np.testing.assert_allclose(widened, excess * deviation, rtol=1e-6)
     assert excess_error(KERNEL(X), noise, 0.1 * values) == 1.0
 
 
@@ -125,26 +130,26 @@ def posterior(kernel: Any, n: int = 30, noise: float = 0.05) -> ExactPosterior:
     rng = np.random.default_rng(1)
     Z = np.column_stack([BOX.sample(n, rng), np.arange(float(n))])
     Y = np.column_stack([rng.standard_normal(n), np.ones(n)])
-    made = Exact().condition(Conditioning(kernel, Data(Z, Y, np.full(n, noise)), now=float(n)))
-    assert isinstance(made, ExactPosterior)
-    return made
+    exact = Exact().condition(Conditioning(kernel, Data(Z, Y, np.full(n, noise)), now=float(n)))
+    assert isinstance(exact, ExactPosterior)
+    return exact
 
 
 def at(X: np.ndarray, t: float) -> np.ndarray:
     return np.column_stack([X, np.full(len(X), t)])
 
 
-def assert_says(field: SmoothPosterior, means: Array, variance: Array, X: Array) -> None:
-    """The posterior's means and variances, and slopes by differences."""
-    found = field.predict_with_slopes(X)
-    for some in (field.predict(X), found[:2]):
-        np.testing.assert_allclose(some[0], means, atol=1e-9)
-        np.testing.assert_allclose(some[1], variance, atol=1e-9)
+def assert_matches(field: SmoothPosterior, means: Array, variance: Array, X: Array) -> None:
+    """Check means and variances against the posterior's, and slopes against differences."""
+    results = field.predict_with_slopes(X)
+    for predictions in (field.predict(X), results[:2]):
+        np.testing.assert_allclose(predictions[0], means, atol=1e-9)
+        np.testing.assert_allclose(predictions[1], variance, atol=1e-9)
     for j in range(3):
         h = 1e-5 * np.eye(3)[j]
         (m1, v1), (m0, v0) = field.predict(X + h), field.predict(X - h)
-        np.testing.assert_allclose(found[2][:, j], (m1 - m0) / 2e-5, atol=1e-6)
-        np.testing.assert_allclose(found[3][:, j], (v1 - v0) / 2e-5, atol=1e-6)
+        np.testing.assert_allclose(results[2][:, j], (m1 - m0) / 2e-5, atol=1e-6)
+        np.testing.assert_allclose(results[3][:, j], (v1 - v0) / 2e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("rule", [Exact(), Nystrom()], ids=["exact", "dictionary"])
@@ -157,15 +162,17 @@ def assert_says(field: SmoothPosterior, means: Array, variance: Array, X: Array)
         PerParameter([0.8, 3.0], parts=(("a", 1), ("b", 2)), nu=np.inf),
     ],
 )
-def test_kernels_over_points_and_posteriors_on_a_dictionary(kernel: Any, rule: Any) -> None:
+def test_smooth_posterior_of_a_kernel_over_points_has_its_values_and_slopes(
+    kernel: Any, rule: Any
+) -> None:
     rng = np.random.default_rng(1)
     Z, Y = BOX.sample(30, rng), np.column_stack([rng.standard_normal(30), np.ones(30)])
-    given = rule.condition(Conditioning(kernel, Data(Z, Y, np.full(30, 0.05)), rng=rng))
-    field, X = SmoothPosterior.of(given, 0.0), BOX.sample(40, rng)
-    assert_says(field, *given.predict(X), X)
+    posterior = rule.condition(Conditioning(kernel, Data(Z, Y, np.full(30, 0.05)), rng=rng))
+    field, X = SmoothPosterior.of(posterior, 0.0), BOX.sample(40, rng)
+    assert_matches(field, *posterior.predict(X), X)
 
 
-def test_a_bound_may_take_its_variance_from_more_points() -> None:
+def test_bound_takes_mean_and_variance_from_two_posteriors() -> None:
     kernel = box_kernel(BOX)
     few, more = (SmoothPosterior.of(posterior(kernel, n), 31.0) for n in (20, 30))
     X = BOX.sample(9, np.random.default_rng(3))
@@ -185,11 +192,11 @@ def test_a_bound_may_take_its_variance_from_more_points() -> None:
         OnSpace(Coordinates([1.0] * 3)) * OnSpace(Matern(2.0, nu=2.5)),
     ],
 )
-def test_other_kernels_have_none(kernel: Any) -> None:
+def test_smooth_posterior_of_other_kernels_is_none(kernel: Any) -> None:
     assert SmoothPosterior.of(posterior(kernel), 31.0) is None
 
 
-def test_nor_has_what_an_inverse_would_be_too_coarse_for() -> None:
+def test_smooth_posterior_of_an_ill_conditioned_matrix_is_none() -> None:
     assert SmoothPosterior.of(posterior(box_kernel(BOX), noise=1e-14), 31.0) is not None
     kernel = ConstantKernel(1.0) * OnSpace(Coordinates([50.0, 500.0, 50.0])) * OnTime(Matern(1e4))
     assert SmoothPosterior.of(posterior(kernel, noise=1e-12), 31.0) is None
@@ -203,19 +210,21 @@ def test_nor_has_what_an_inverse_would_be_too_coarse_for() -> None:
         + 0.5 * OnSpace(RBF(2.0)) * OnTime(Matern(30.0, nu=0.5)),
         OnSpace(Coordinates([1.0, 2.0], 0.7, widths=(1, 2))) * OnTime(Matern(9.0, nu=1.5))
         + 0.5 * OnSpace(RBF(2.0)) * OnTime(Matern(30.0, nu=0.5)),
-        # What is different at every place and time is known at the points told at this very time.
+        # The independent part is known at points with an observation at the same time.
         box_kernel(BOX),
         box_kernel(BOX) + ConstantKernel(0.4) * OnTime(Matern(9.0, nu=1.5)),
     ],
 )
-def test_terms_may_have_length_scales_of_their_own(kernel: Any, now: float) -> None:
-    given, X = posterior(kernel), BOX.sample(40, np.random.default_rng(4))
-    field = SmoothPosterior.of(given, now)
+def test_smooth_posterior_of_a_sum_of_terms_has_its_values_and_slopes(
+    kernel: Any, now: float
+) -> None:
+    exact, X = posterior(kernel), BOX.sample(40, np.random.default_rng(4))
+    field = SmoothPosterior.of(exact, now)
     assert len(field.parts) == 2 or now > 29.0
-    assert_says(field, *given.predict(at(X, now)), X)
+    assert_matches(field, *exact.predict(at(X, now)), X)
 
 
-# --- what answers would change about the next decision
+# --- the effect of answers on the next decision
 
 POINTS_OF_BANDIT = np.random.default_rng(3).uniform(0, 6, (30, 2))
 NOISE_OF_BANDIT = 0.05
@@ -229,16 +238,16 @@ KERNELS: dict[str, Any] = {
 }
 
 
-class Looking(QueryPlan):
-    """A plan that keeps what it is shown, and asks nothing."""
+class RecordingPlan(QueryPlan):
+    """A query plan that records its pools and selects no point."""
 
     def __init__(self) -> None:
         self.pools: list[Pool] = []
-        self.seen: list[JointPosterior] = []
+        self.posteriors: list[JointPosterior] = []
 
     def choose(self, pool: Pool, rng: np.random.Generator) -> Index:  # noqa: ARG002
         self.pools.append(pool)
-        self.seen.append(pool.require_posterior())
+        self.posteriors.append(pool.require_posterior())
         return np.empty(0, dtype=np.int64)
 
 
@@ -247,10 +256,10 @@ class Silent:
         return Answers.none(len(X))
 
 
-def told_bandit(
+def bandit_with_observations(
     kernel: Any, plan: Any, steps: int = 12, pool: Any = "played", **parts: Any
 ) -> tuple[Bandit, Array]:
-    """A bandit told about some points at the times 1, ..., and what it was told about."""
+    """Return a bandit with observations at the times 1, 2, ..., and the rows of their points."""
     recipe = Recipe(
         **{"domain": Candidates(POINTS_OF_BANDIT), "mean": 0.0, "beta": 1.5, **parts},
         kernel=kernel,
@@ -272,73 +281,73 @@ def inputs(kernel: Any, X: Array, t: Array | float) -> Array:
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["exact", "nystrom"])
 @pytest.mark.parametrize("name", KERNELS)
-def test_asking_is_conditioning(name: str, sparse: bool) -> None:
+def test_joint_posterior_after_a_query_is_conditioned_on_its_point(name: str, sparse: bool) -> None:
     if sparse and name == "structured":
         pytest.skip("the sparse posterior filters separable kernels only")
-    kernel, plan = KERNELS[name], Looking()
-    # With this oversampling every point joins the dictionary, which makes the sparse form exact.
+    kernel, plan = KERNELS[name], RecordingPlan()
+    # With this oversampling every point joins the dictionary, so that the sparse posterior is exact.
     parts = {"posterior": Nystrom(oversampling=1e9)} if sparse else {}
-    bandit, rows = told_bandit(kernel, plan, pool="domain", **parts)
-    beliefs = plan.seen[-1]
-    told = inputs(kernel, POINTS_OF_BANDIT[rows], np.arange(1.0, 13.0))
+    bandit, rows = bandit_with_observations(kernel, plan, pool="domain", **parts)
+    joint = plan.posteriors[-1]
+    observed_inputs = inputs(kernel, POINTS_OF_BANDIT[rows], np.arange(1.0, 13.0))
     later = inputs(kernel, POINTS_OF_BANDIT, 13.0)
     mean, deviation = bandit.predict(POINTS_OF_BANDIT, 13)
-    np.testing.assert_allclose(beliefs.mean, mean, rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(beliefs.deviation, deviation, rtol=1e-9)
-    asked: list[int] = []
+    np.testing.assert_allclose(joint.mean, mean, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(joint.deviation, deviation, rtol=1e-9)
+    query_rows: list[int] = []
     for row in (4, 17, 4, 29):
-        beliefs = beliefs.condition_on(row)
-        asked.append(row)
-        Z = np.vstack([told, inputs(kernel, POINTS_OF_BANDIT[asked], 12.0)])
-        wanted = Dense(
+        joint = joint.condition_on(row)
+        query_rows.append(row)
+        Z = np.vstack([observed_inputs, inputs(kernel, POINTS_OF_BANDIT[query_rows], 12.0)])
+        expected_deviation = Dense(
             kernel, Z, np.zeros((len(Z), 1)), np.full(len(Z), NOISE_OF_BANDIT)
         ).deviation(later)
-        np.testing.assert_allclose(beliefs.deviation, wanted, rtol=1e-5)
-        np.testing.assert_array_equal(beliefs.mean, plan.seen[-1].mean)
+        np.testing.assert_allclose(joint.deviation, expected_deviation, rtol=1e-5)
+        np.testing.assert_array_equal(joint.mean, plan.posteriors[-1].mean)
 
 
-def test_bounds_are_those_of_the_bandit() -> None:
-    plan = Looking()
-    bandit, _ = told_bandit(KERNELS["structured"], plan, pool="domain")
-    beliefs = plan.seen[-1]
-    assert beliefs.beta == 1.5
-    np.testing.assert_allclose(beliefs.upper - beliefs.lower, 3.0 * beliefs.deviation)
+def test_joint_posterior_has_the_bounds_of_the_bandit() -> None:
+    plan = RecordingPlan()
+    bandit, _ = bandit_with_observations(KERNELS["structured"], plan, pool="domain")
+    joint = plan.posteriors[-1]
+    assert joint.beta == 1.5
+    np.testing.assert_allclose(joint.upper - joint.lower, 3.0 * joint.deviation)
     x = bandit.ask()
-    np.testing.assert_array_equal(x[0], POINTS_OF_BANDIT[int(np.argmax(beliefs.upper))])
+    np.testing.assert_array_equal(x[0], POINTS_OF_BANDIT[int(np.argmax(joint.upper))])
 
 
-def test_beliefs_are_in_the_unit_of_reward() -> None:
-    # With a scale of its own, and aging: what the bandit itself predicts, before and after.
-    plan = Looking()
-    bandit, _ = told_bandit(2.0 * RBF(1.5), plan, 60, mean="online", aging=Linear(0.1))
-    beliefs = plan.seen[-1]
+def test_joint_posterior_is_in_the_unit_of_reward() -> None:
+    # With a learned scale and aging, too, the joint posterior is what the bandit predicts.
+    plan = RecordingPlan()
+    bandit, _ = bandit_with_observations(2.0 * RBF(1.5), plan, 60, mean="online", aging=Linear(0.1))
+    joint = plan.posteriors[-1]
     mean, deviation = bandit.predict(plan.pools[-1].points, 61)
-    np.testing.assert_allclose(beliefs.mean, mean)
-    np.testing.assert_allclose(beliefs.deviation, deviation)
+    np.testing.assert_allclose(joint.mean, mean)
+    np.testing.assert_allclose(joint.deviation, deviation)
     assert bandit.info.model.scale != 1.0
-    known = beliefs.condition_on(3)
+    after = joint.condition_on(3)
     scale = bandit.info.model.scale
-    covariance = beliefs.cross_covariance([3])[0]
-    wanted = deviation**2 - covariance**2 / (covariance[3] + NOISE_OF_BANDIT)
-    np.testing.assert_allclose(known.deviation**2, wanted, rtol=1e-8)
+    covariance = joint.cross_covariance([3])[0]
+    expected_variance = deviation**2 - covariance**2 / (covariance[3] + NOISE_OF_BANDIT)
+    np.testing.assert_allclose(after.deviation**2, expected_variance, rtol=1e-8)
     assert covariance[3] == pytest.approx(deviation[3] ** 2)
     assert scale**2 * 2.0 > deviation[3] ** 2
 
 
-def test_what_may_be_asked_about() -> None:
-    played, domain = Looking(), Looking()
-    _, rows = told_bandit(KERNELS["space"], played)
-    told_bandit(KERNELS["space"], domain, pool="domain")
+def test_query_pool_has_played_points_or_the_domain() -> None:
+    played, domain = RecordingPlan(), RecordingPlan()
+    _, rows = bandit_with_observations(KERNELS["space"], played)
+    bandit_with_observations(KERNELS["space"], domain, pool="domain")
     _, first = np.unique(rows, return_index=True)
     np.testing.assert_array_equal(played.pools[-1].points, POINTS_OF_BANDIT[rows[np.sort(first)]])
     np.testing.assert_array_equal(domain.pools[-1].points, POINTS_OF_BANDIT)
     assert [pool.rewards for pool in domain.pools] == list(range(1, 13))
 
 
-def test_a_box_is_drawn_from() -> None:
-    plan = Looking()
+def test_query_pool_of_a_box_has_played_points_and_new_samples() -> None:
+    plan = RecordingPlan()
     box = Box(np.array([[0.0, 6.0], [0.0, 6.0]]))
-    _, rows = told_bandit(KERNELS["drift"], plan, domain=box, pool="domain")
+    _, rows = bandit_with_observations(KERNELS["drift"], plan, domain=box, pool="domain")
     points = plan.pools[-1].points
     played = len(np.unique(rows))
     assert len(points) == played + 256
@@ -346,23 +355,23 @@ def test_a_box_is_drawn_from() -> None:
     assert not np.array_equal(points[played:], plan.pools[-2].points[-256:])
 
 
-def test_the_gain_of_an_answer_is_what_it_brings_on_average() -> None:
-    # Against simulation: draw the answer, update the means, take the best of them.
-    plan = Looking()
-    told_bandit(KERNELS["drift"], plan, pool="domain")
-    beliefs = plan.seen[-1].condition_on(11)  # with a question that is out already
+def test_gains_are_the_mean_increase_of_the_best_mean() -> None:
+    # The oracle is simulation: draw the answer, update the means, take the largest.
+    plan = RecordingPlan()
+    bandit_with_observations(KERNELS["drift"], plan, pool="domain")
+    joint = plan.posteriors[-1].condition_on(11)  # one query is pending
     rows, everywhere = [2, 5, 19], np.arange(30)
-    gains = beliefs.knowledge_gradient(rows, everywhere)
+    gains = joint.knowledge_gradient(rows, everywhere)
     draws = np.random.default_rng(0).standard_normal(200_000)
     for row, gain in zip(rows, gains, strict=True):
-        before, after = beliefs.deviation, beliefs.condition_on(row).deviation
+        before, after = joint.deviation, joint.condition_on(row).deviation
         moves = np.sqrt(np.maximum(before**2 - after**2, 0.0))
-        signs = np.sign(beliefs.answer_effects([row])[0][0])
-        best = (beliefs.mean + draws[:2000, None] * (signs * moves)).max(axis=1)
+        signs = np.sign(joint.answer_effects([row])[0][0])
+        best = (joint.mean + draws[:2000, None] * (signs * moves)).max(axis=1)
         for chunk in range(2000, 200_000, 2000):
             z = draws[chunk : chunk + 2000, None]
-            best = np.append(best, (beliefs.mean + z * (signs * moves)).max(axis=1))
+            best = np.append(best, (joint.mean + z * (signs * moves)).max(axis=1))
         error = best.std() / len(best) ** 0.5
-        assert gain == pytest.approx(best.mean() - beliefs.mean.max(), abs=4 * error + 3e-3)
+        assert gain == pytest.approx(best.mean() - joint.mean.max(), abs=4 * error + 3e-3)
         assert gain >= 0.0
-    np.testing.assert_array_equal(beliefs.knowledge_gradient(rows, np.array([4])), np.zeros(3))
+    np.testing.assert_array_equal(joint.knowledge_gradient(rows, np.array([4])), np.zeros(3))

@@ -1,286 +1,305 @@
-"""The dictionary: who is drawn, with which probability, and what that guarantees."""
+"""The sparse posterior of BKB and BBKB against dense formulas with a pseudo-inverse."""
 
-import itertools
-import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
 
+from tests.oracles.dense import Dense, assert_alike
 from tests.oracles.sparse import Sparse
-from tvbandits import Nystrom
-from tvbandits.gp.posterior import Conditioning, Data
-from tvbandits.gp.sparse import (
-    SparsePosterior,
-    TheoryOversampling,
-    leverage_dictionary,
-    leverage_scores,
-)
+from tests.oracles.states import fingerprint
+from tvbandits import Dataset, Exact, Nystrom, NystromFilter
+from tvbandits.forgetting import aging
+from tvbandits.forgetting.aging import Ages, Aging
+from tvbandits.gp.cholesky import condition_by_cholesky
+from tvbandits.gp.kernel_matrix import inputs
+from tvbandits.gp.kernels.space_time import Drift, OnSpace
+from tvbandits.gp.posterior import CandidateGrid, Conditioning, Data
+from tvbandits.gp.sparse import SparsePosterior
 from tvbandits.validation import Array
 
-# The largest uniform number: who is drawn by it is certain to be.
-UNLUCKY = np.nextafter(1.0, 0.0)
-
-KERNEL = 1.5 * Matern(0.4, nu=1.5)
-
-
-class Numbers:
-    """Given uniform numbers, one for each input."""
-
-    def __init__(self, numbers: Array) -> None:
-        self.numbers, self.calls = numbers, 0
-
-    def random(self, n: int) -> Array:
-        self.calls += 1
-        assert n == len(self.numbers)
-        return self.numbers
-
-
-def scattered(n: int, seed: int = 0) -> Data:
-    rng = np.random.default_rng(seed)
-    return Data(rng.random((n, 2)), rng.standard_normal((n, 1)), 10 ** rng.uniform(0, 1, n))
-
-
-def joined(*parts: Data) -> Data:
-    return Data(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
-
-
-def drawn(part: Nystrom, data: Data, rng: Any, previous: Any = None) -> SparsePosterior:
-    return part.condition(Conditioning(KERNEL, data, previous=previous, rng=rng))
-
-
-def position(data: Data, Z: Array) -> list[int]:
-    inputs = list(dict.fromkeys(map(bytes, data.Z)))
-    return [inputs.index(bytes(z)) for z in Z]
-
-
-def law_of_plays(score: Array, point: list[int]) -> dict[frozenset[int], float]:
-    """The law of the dictionary by enumeration of [BB] Algorithm 1, L12 to L15: a coin for each play."""
-    law: dict[frozenset[int], float] = {}
-    for coins in itertools.product([False, True], repeat=len(point)):
-        chances = [
-            min(1.0, p) if z else 1.0 - min(1.0, p) for z, p in zip(coins, score, strict=True)
-        ]
-        S = frozenset(x for z, x in zip(coins, point, strict=True) if z)
-        law[S] = law.get(S, 0.0) + math.prod(chances)
-    return law
-
-
-@pytest.mark.parametrize("first_draw", [False, True])
-def test_the_law_of_the_dictionary_is_that_of_a_coin_for_each_play(first_draw: bool) -> None:
-    """By enumeration; a set that no coin makes is not drawn, and an empty one has one point."""
-    q, first = 0.3, scattered(3)
-    more = Data(first.Z[[1, 1, 2, 1]], np.ones((4, 1)), np.array([2.0, 3.0, 5.0, 2.5]))
-    data, point = joined(first, more, scattered(1, seed=1)), [0, 1, 2, 1, 1, 2, 1, 3]
-    p = None if first_draw else drawn(Nystrom(q), first, np.random.default_rng(3))
-    before = (np.empty((0, 2)), *scattered(0)) if p is None else (p.dictionary.rows.Z, *first)
-    score = q * Sparse(KERNEL, *before).variance(data.Z) / data.variance
-    law = law_of_plays(score, point)
-    assert sum(law.values()) == pytest.approx(1.0)
-    included = np.array([sum(law[S] for S in law if x in S) for x in range(4)])
-    assert (included < 0.95).all()
-    merged = np.minimum(1.0, np.bincount(point, score))
-    assert included[1] < merged[1] - 0.05  # one coin for all plays of a point has another law
-    for below in itertools.product([False, True], repeat=4):
-        numbers = included + np.where(below, -1e-9, 1e-9)
-        got = drawn(Nystrom(q, keep=False), data, Numbers(numbers), p)
-        S = frozenset(np.flatnonzero(below).tolist())
-        chance = math.prod(np.where(below, included, 1.0 - included).tolist())
-        assert chance == pytest.approx(law[S], rel=1e-9)
-        expected = S or {int(included.argmax())}
-        assert set(position(data, got.dictionary.rows.Z)) == expected
-
-
-def test_a_play_that_is_certain_to_be_drawn_draws_its_point() -> None:
-    data = Data(np.array([[0.1, 0.1], [0.9, 0.9]]), np.ones((2, 1)), np.array([1e-3, 10.0]))
-    got = drawn(Nystrom(1.0), data, Numbers(np.full(2, UNLUCKY)))
-    assert position(data, got.dictionary.rows.Z) == [0]
-
-
-def test_the_oversampling_of_the_theorems_grows_with_the_plays() -> None:
-    """[BB] Theorem 2: q = 72 C log(4 t / delta), t counting plays of one point, too."""
-    C, delta, noise = 2.0, 0.1, 1e4
-    data = Data(scattered(4).Z[[0, 1, 2, 1, 3]], np.ones((5, 1)), np.full(5, noise))
-    q = 72 * C * math.log(4 * 5 / delta)
-    coin = q * KERNEL.diag(data.Z[:1])[0] / noise
-    included = np.array([coin, 1 - (1 - coin) ** 2, coin, coin])
-    part = Nystrom(TheoryOversampling(delta, 72 * C), keep=False)
-    for i in range(4):
-        for side in (-1e-9, 1e-9):
-            numbers = np.full(4, UNLUCKY)
-            numbers[i], numbers[i - 1] = included[i] + side, 0.0
-            got = drawn(part, data, Numbers(numbers))
-            assert (i in position(data, got.dictionary.rows.Z)) == (side < 0)
-
-
-def test_a_noise_that_has_grown_lowers_no_probability() -> None:
-    """The variances are from before it grew, with a new unit of reward say."""
-    q, first = 0.3, scattered(8)
-    p = drawn(Nystrom(q), first, np.random.default_rng(3))
-    old = np.minimum(1.0, q * p.predict(first.Z)[1] / first.variance)
-    louder = joined(Data(first.Z, first.Y, 4.0 * first.variance), scattered(1, seed=1))
-    for i in np.flatnonzero(old < 1):
-        for side in (-1e-9, 1e-9):
-            numbers = np.full(9, UNLUCKY)
-            numbers[8], numbers[i] = 0.0, old[i] + side
-            got = drawn(Nystrom(q, keep=False), louder, Numbers(numbers), p)
-            assert (i in position(louder, got.dictionary.rows.Z)) == (side < 0)
-
-
-def test_the_first_draw_uses_prior_variances() -> None:
-    data = scattered(6)
-    probability = np.minimum(1, 0.5 * 1.5 / data.variance)
-    for side, size in ((-1e-12, 6), (1e-12, 1)):
-        posterior = drawn(Nystrom(0.5), data, Numbers(probability + side))
-        assert posterior.summary.dictionary_size == size
-
-
-def test_numbers_are_drawn_where_inputs_have_changed_and_only_there() -> None:
-    data, numbers = scattered(6), Numbers(np.zeros(6))
-    p = drawn(Nystrom(), data, numbers)
-    assert numbers.calls == 1
-    after = drawn(Nystrom(), Data(data.Z, data.Y + 1.0, data.variance * 2), numbers, p)
-    assert numbers.calls == 1
-    assert after.dictionary.rows.Z is p.dictionary.rows.Z
-    np.testing.assert_allclose(after.V, np.eye(6) + (p.V - np.eye(6)) / 2)
-    fewer = Numbers(np.zeros(5))
-    assert drawn(Nystrom(), data.rows(1), fewer, p).dictionary.size >= 5
-    assert fewer.calls == 1
-    again = joined(data, data.row(2))  # a repeated visit is a new observation
-    drawn(Nystrom(), again, numbers, p)
-    assert numbers.calls == 2
-
-
-def test_a_kept_dictionary_keeps_its_points_and_their_order() -> None:
-    data = scattered(12)
-    marks = np.array([1, 0, 1, 0, 0, 1]) * UNLUCKY
-    p = drawn(Nystrom(1e-6), data.rows(0, 6), Numbers(marks))
-    np.testing.assert_array_equal(p.dictionary.rows.Z, data.Z[[1, 3, 4]])
-    numbers = np.full(12, UNLUCKY)
-    numbers[[0, 3, 9]] = 0.0  # one of them is in it already
-    kept = drawn(Nystrom(1e-6), data, Numbers(numbers), p)
-    np.testing.assert_array_equal(kept.dictionary.rows.Z, data.Z[[1, 3, 4, 0, 9]])
-    afresh = drawn(Nystrom(1e-6, keep=False), data, Numbers(numbers), p)
-    np.testing.assert_array_equal(afresh.dictionary.rows.Z, data.Z[[0, 3, 9]])
-
-
-def test_a_kept_dictionary_is_drawn_afresh_at_twice_the_size() -> None:
-    """Twice the expected size of a fresh draw, or 16 points where that is less than 8."""
-    data = scattered(30)
-    for small, limit in ((1e-6, 16), (3.0, None)):
-        p = drawn(Nystrom(1e-6), data.rows(0, 14), Numbers(np.zeros(14)))
-        variance = Sparse(KERNEL, p.dictionary.rows.Z, *p.data).variance(data.Z)
-        expected = np.minimum(1, small * variance / data.variance).sum()
-        bound = 2 * expected if limit is None else limit
-        assert limit is None or expected < 8
-        for new in range(1, 17):
-            numbers = np.full(30, UNLUCKY)
-            numbers[14 : 14 + new] = 0.0
-            certain = small * variance / data.variance >= 1
-            drawn_now = np.flatnonzero(certain | (numbers == 0))
-            joins = [i for i in drawn_now if i >= 14]
-            got = drawn(Nystrom(small), data, Numbers(numbers), p).dictionary.rows.Z
-            if 14 + len(joins) <= bound:
-                np.testing.assert_array_equal(got, data.Z[[*range(14), *joins]])
-            else:
-                np.testing.assert_array_equal(got, data.Z[drawn_now])
-
-
-# --- the first dictionary of many inputs
-
-CASES: dict[str, tuple[Kernel, float]] = {
-    "noisy": (RBF(0.2), 1.0),
-    "rough": (Matern(0.3, nu=0.5), 1.0),
-    "scaled": (ConstantKernel(1e4) * Matern(0.5, nu=1.5), 1e5),
+ROUGH = Matern([0.3, 0.6], nu=1.5)
+KERNELS: dict[str, Kernel] = {
+    "matern": 2.0 * ROUGH,
+    "drift sum": OnSpace(ROUGH) * Drift(0.1) + ConstantKernel(0.5) * Drift(0.1),
 }
 
 
-def first_of_many(kernel: Kernel, Z: Array, variance: Array, seed: int = 0) -> SparsePosterior:
-    data, rng = Data(Z, np.ones((len(Z), 1)), variance), np.random.default_rng(seed)
-    made = Nystrom().condition(Conditioning(kernel, data, rng=rng))
-    assert isinstance(made, SparsePosterior)
-    return made
+class Selection:
+    """Uniform numbers that select the marked inputs, and others only with probability one."""
+
+    def __init__(self, marks: Any) -> None:
+        self.marks = np.asarray(marks)
+
+    def random(self, n: int) -> Array:
+        assert n == len(self.marks)
+        return np.where(self.marks, 0.0, 1.0 - 1e-16)
 
 
-@pytest.mark.parametrize(("kernel", "noise"), CASES.values(), ids=CASES.keys())
-def test_its_size_is_the_expected_one(kernel: Kernel, noise: float) -> None:
-    """The scores are the diagonal of K (K + Sigma)^-1; a few inputs lie apart."""
-    rng = np.random.default_rng(0)
-    Z = rng.random((1100, 2))
-    Z[:20] += 3.0
-    variance = noise * 10 ** rng.uniform(-0.5, 0.5, len(Z))
-    expected = np.minimum(1.0, 2.0 * exact_scores(kernel, Z, variance)).sum()
-    sizes = [len(first_of_many(kernel, Z, variance, seed).factor) for seed in range(3)]
-    assert abs(np.mean(sizes) - expected) < 0.25 * expected + 3 * np.sqrt(expected)
+def sparse_posterior(
+    kernel: Kernel, data: Data, marks: Any, *, keep: bool = False, **more: Any
+) -> SparsePosterior:
+    """Return the sparse posterior whose dictionary is the marked inputs."""
+    # The oversampling is so small that no input is certain to be selected.
+    return Nystrom(1e-6, keep=keep).condition(
+        Conditioning(kernel, data, rng=Selection(marks), **more)
+    )  # type: ignore[arg-type]
 
 
-def test_no_matrix_of_all_inputs_is_made() -> None:
-    largest = 0
-
-    class Watched(RBF):  # type: ignore[misc]
-        def __call__(self, X: Array, Y: Array | None = None, eval_gradient: bool = False) -> Any:
-            nonlocal largest
-            largest = max(largest, len(X) * len(X if Y is None else Y))
-            return super().__call__(X, Y, eval_gradient)
-
-    u = 20_000
-    made = first_of_many(Watched(0.3), np.random.default_rng(0).random((u, 2)), np.ones(u))
-    assert len(made.factor) < 200
-    assert largest < 300 * u
+def dense(p: SparsePosterior, data: Data | None = None) -> Sparse:
+    return Sparse(p.kernel, p.dictionary.rows.Z, *(p.data if data is None else data))
 
 
-def test_inputs_of_no_prior_variance() -> None:
-    Z = np.zeros((600, 2))
-    Z[:, 1] = 1e-200 * np.arange(600)
-    Z[7] = 1.0
-    made = first_of_many(DotProduct(0.0, "fixed"), Z, np.full(600, 0.1))
-    assert made.dictionary.rows.Z.tolist() == [[1.0, 1.0]]
+def scattered_data(rng: np.random.Generator, kernel: Kernel, n: int, repeats: int = 0) -> Data:
+    """Return heteroscedastic observations at scattered points, some of them repeated."""
+    X = rng.random((n, 2))
+    t = np.sort(rng.uniform(0, 10, n))
+    Z = inputs(kernel, X, t)
+    if repeats:
+        Z = np.concatenate([Z, Z[rng.integers(n, size=repeats)]])
+    Y = np.stack([rng.standard_normal(len(Z)), np.ones(len(Z))], axis=1)
+    return Data(Z, Y, 10 ** rng.uniform(-2, 1, len(Z)))
 
 
-def exact_scores(kernel: Kernel, Z: Array, variance: Array) -> Array:
-    """The diagonal of K (K + Sigma)^-1."""
-    K = kernel(Z)
-    return np.asarray(np.diagonal(np.linalg.solve(K + np.diag(variance), K)))
+def assert_matches(p: SparsePosterior, plainly: Sparse, at: Array) -> None:
+    """Check all results of a sparse posterior against dense algebra."""
+    close = {"rtol": 1e-6, "atol": 1e-7}
+    assert_alike(p.predict(at), (plainly.mean(at), plainly.variance(at)), **close)
+    np.testing.assert_allclose(p.covariance(at[:3], at), plainly.covariance(at[:3], at), **close)
+    np.testing.assert_allclose(p.summary.products, dense(p, p.rows).products(), **close)
+    assert p.summary.log_det_ratio == pytest.approx(plainly.log_det_ratio(), rel=1e-6, abs=1e-7)
+    shares = plainly.variance(plainly.X) / plainly.v
+    assert p.summary.effective_dimension() == pytest.approx(shares.sum(), rel=1e-6)
 
 
-def test_a_point_is_kept_with_its_probability() -> None:
-    # Ten observed regions of their own: the score of each input is 1 / (v + 1).
-    Z = np.arange(10.0)[:, None]
-    variance = np.linspace(0.5, 20.0, 10)
-    counts, draws = np.zeros(10), 1500
-    rng = np.random.default_rng(5)
-    for _ in range(draws):
-        counts[leverage_dictionary(RBF(1e-3), Z, variance, 1.5, rng)] += 1
-    # On a dictionary without it, an input's score is up to 1 / v, that of the last level 1 / (v + 1).
-    low, high = np.minimum(1, 1.5 / (variance + 1)), np.minimum(1, 1.5 / variance)
-    error = 4 * np.sqrt(high * (1 - low) / draws)
-    assert (counts / draws >= low - error).all()
-    assert (counts / draws <= high + error).all()
-    assert counts[0] == draws
+# --- one posterior --------------------------------------------------------------------------------
 
 
-def test_scores_from_a_part_of_the_inputs_are_those_from_all() -> None:
-    """Each input seen stands for 1 / probability of them."""
-    rng = np.random.default_rng(3)
-    Z, variance = rng.random((4000, 1)), rng.uniform(20.0, 60.0, 4000)
-    inducing, kernel = np.arange(12), RBF(0.3)
-    whole = leverage_scores(kernel, Z, variance, inducing, np.arange(4000), np.ones(4000))
-    probability = np.where(Z[:, 0] < 0.5, 0.2, 0.05)
-    seen = np.flatnonzero(rng.random(4000) < probability)
-    part = leverage_scores(kernel, Z, variance, inducing, seen, probability[seen])
-    assert part == pytest.approx(whole[seen], rel=0.3)
-    assert part.mean() == pytest.approx(whole[seen].mean(), rel=0.1)
+def test_dictionary_leaves_out_duplicates_and_dependent_points() -> None:
+    """A linear kernel in the plane has rank 3 for any dictionary; repeated inputs count once."""
+    rng = np.random.default_rng(4)
+    kernel = DotProduct(1.0)
+    data = scattered_data(rng, kernel, 15, repeats=15)
+    p = sparse_posterior(kernel, data, np.ones(15, dtype=bool))
+    assert p.summary.dictionary_size == 3
+    at = rng.random((20, 2))
+    exact = Dense(kernel, *data)
+    assert_alike(p.predict(at), (exact.mean(at), exact.variance(at)), atol=1e-8)
+    # Of points that a smooth kernel cannot tell apart, one stays.
+    Z = np.array([[0.1, 0.1], [0.1, 0.1 + 1e-7], [0.9, 0.5]])
+    close = Data(Z, np.ones((3, 1)), np.full(3, 0.1))
+    assert sparse_posterior(RBF(0.3), close, np.ones(3, dtype=bool)).dictionary.size == 2
 
 
-def test_repeated_inputs_share_their_scores() -> None:
-    Z = np.repeat(np.random.default_rng(2).random((40, 2)), 30, axis=0)
-    variance = np.full(1200, 3.0)
-    merged = exact_scores(RBF(0.3), Z[::30], variance[::30] / 30)
-    sizes = [
-        len(leverage_dictionary(RBF(0.3), Z, variance, 1.0, np.random.default_rng(seed)))
-        for seed in range(5)
-    ]
-    assert np.mean(sizes) == pytest.approx(merged.sum(), rel=0.3)
-    made = first_of_many(RBF(0.3), Z, variance)
-    assert len(np.unique(made.dictionary.rows.Z, axis=0)) == len(made.factor) <= 40
+def test_growing_dictionary_leaves_out_dependent_points() -> None:
+    """New points may depend on each other, or on points of the dictionary."""
+    near = 1e-7
+    Z = np.array([[0.1, 0.1], [0.9, 0.5], [0.9, 0.5 + near], [0.1, 0.1 + near], [0.5, 0.9]])
+    data = Data(Z, np.ones((5, 1)), np.full(5, 0.1))
+    first = sparse_posterior(RBF(0.3), data.rows(0).row(0), [True], keep=True)
+    p = sparse_posterior(RBF(0.3), data, np.ones(5, dtype=bool), keep=True, previous=first)
+    np.testing.assert_allclose(p.dictionary.rows.Z, Z[[0, 1, 4]], atol=2 * near)
+    linear = sparse_posterior(DotProduct(1.0), data.row(0), [True], keep=True)
+    p = sparse_posterior(DotProduct(1.0), data, np.ones(5, dtype=bool), keep=True, previous=linear)
+    assert p.summary.dictionary_size == 3
+
+
+def test_dictionary_compares_a_residual_with_the_prior_variance_of_its_point() -> None:
+    """The threshold is relative to a point's own prior variance, which is small near the origin here."""
+    kernel = DotProduct(0.0)
+    Z = np.array([[1e6, 0.0], [0.0, 1e-3], [0.0, 0.0]])
+    p = sparse_posterior(kernel, Data(Z, np.ones((3, 1)), np.full(3, 1e-8)), [True, True, True])
+    np.testing.assert_array_equal(p.dictionary.rows.Z, Z[:2])
+    exact = Dense(kernel, Z, np.ones((3, 1)), np.full(3, 1e-8))
+    assert p.predict(Z[1:2])[0][0, 0] == pytest.approx(exact.mean(Z[1:2])[0, 0], rel=1e-6)
+
+
+def test_dictionary_of_points_without_prior_variance_is_empty() -> None:
+    p = sparse_posterior(
+        DotProduct(0.0), Data(np.zeros((1, 2)), np.ones((1, 1)), np.ones(1)), [True]
+    )
+    assert p.summary.dictionary_size == 0
+    np.testing.assert_array_equal(p.predict(np.array([[0.0, 0.0], [1.0, 2.0]]))[1], [0.0, 5.0])
+
+
+# --- from posterior to posterior ------------------------------------------------------------------
+
+AGING: dict[str, Aging] = {
+    "constant": aging.Constant(),
+    "reset": aging.ResetEvery(9),
+    "window": aging.Window(last=12),
+    "time window": aging.Window(within=8.0),
+    "exponential": aging.Exponential(0.8),
+    "linear": aging.Linear(0.4),
+    "wiener": aging.Wiener(0.2),
+    "discard": aging.compose(aging.Linear(0.5), aging.DiscardAbove(lambda _: 3.0)),
+}
+
+
+class Stream:
+    """A seeded stream of observations, mostly at fixed points, and the times of decisions."""
+
+    def __init__(self, kernel: Kernel, seed: int, map_: Aging, *, elsewhere: float = 0.2) -> None:
+        self.kernel, self.rng, self.map = kernel, np.random.default_rng(seed), map_
+        self.grid = CandidateGrid(kernel, self.rng.random((15, 2)))
+        self.elsewhere = elsewhere
+        self.observations = Dataset.empty(2)
+
+    def step(self) -> tuple[Data, float]:
+        """Add one to three observations, and return the data of a decision a little later."""
+        rng, n = self.rng, int(self.rng.integers(1, 4))
+        X = self.grid.points[rng.integers(15, size=n)].copy()
+        away = rng.random(n) < self.elsewhere
+        X[away] = rng.random((int(away.sum()), 2))
+        start = float(self.observations.t[-1]) if len(self.observations) else 0.0
+        # Sometimes a gap is so long that all earlier observations are forgotten.
+        gap = 400.0 if rng.random() < 0.04 else rng.exponential()
+        times = np.full(n, start + gap)
+        self.observations = self.observations.append(
+            Dataset(X, times, rng.standard_normal(n), 10 ** rng.uniform(-2, 0, n))
+        )
+        return self.at(times[0] + rng.random())
+
+    def at(self, now: float) -> tuple[Data, float]:
+        seen = self.observations
+        variance = self.map(seen.variance, Ages.of(seen, now))
+        used = np.isfinite(variance)
+        Z = inputs(self.kernel, seen.X[used], seen.t[used])
+        return Data(Z, np.stack([seen.y[used], np.ones(used.sum())], axis=1), variance[used]), now
+
+
+def assert_grid_matches(p: SparsePosterior, grid: CandidateGrid, now: float) -> None:
+    at = grid.at(now)
+    exact = dense(p).variance(at)
+    mean, variance = p.predict(at)
+    np.testing.assert_allclose(p.predict(grid)[0], mean, atol=1e-8)
+    for result in (variance, p.predict(grid)[1]):
+        np.testing.assert_allclose(result, exact, atol=1e-7)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("map_", AGING.values(), ids=AGING.keys())
+@pytest.mark.parametrize("kernel", ["matern", "drift sum"])
+def test_nystrom_from_previous_posterior_matches_dense_algebra(
+    kernel: str, map_: Aging, keep: bool
+) -> None:
+    """Data are appended, aged and forgotten, and dictionaries grown or drawn again, as time passes."""
+    stream = Stream(KERNELS[kernel], 5, map_)
+    part, rng = Nystrom(1.0, keep=keep), np.random.default_rng(8)
+    p: SparsePosterior | None = None
+    for step in range(12):
+        data, now = stream.step()
+        for later in (0.0, 0.7):  # in the second round only the time of the decision is new
+            data, now = stream.at(now + later)
+            p = part.condition(Conditioning(stream.kernel, data, stream.grid, now, p, rng))
+            assert_grid_matches(p, stream.grid, now)
+        if step % 4 == 3 and len(data):
+            assert_matches(p, dense(p), stream.grid.at(now))
+
+
+def test_nystrom_ignores_a_previous_exact_posterior() -> None:
+    data = scattered_data(np.random.default_rng(2), ROUGH, 10)
+    exact = condition_by_cholesky(ROUGH, data)
+    after, fresh = (
+        Nystrom().condition(Conditioning(ROUGH, data, previous=q, rng=np.random.default_rng(5)))
+        for q in (exact, None)
+    )
+    assert fingerprint(after) == fingerprint(fresh)
+
+
+# --- noise far below the prior ----------------------------------------------------------------------
+
+TINY: dict[str, Kernel] = {
+    "smooth": RBF(0.3),
+    "short": RBF(0.1),
+    "matern": Matern(0.3, nu=1.5),
+    "rough": Matern(0.2, nu=0.5),
+}
+
+
+@pytest.mark.parametrize("exponent", [4, 7, 11, 17])
+@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize("rule", [Nystrom(1e12), Exact()], ids=["nystrom", "spanning"])
+def test_sparse_posterior_stays_close_to_the_exact_one_under_tiny_noise(
+    rule: Any, name: str, exponent: int
+) -> None:
+    kernel, noise = TINY[name], 10.0**-exponent
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        points = rng.random((80, 1))
+        X = points[np.r_[np.arange(80), rng.integers(0, 80, 40)]]
+        y = np.sin(6.0 * X[:, 0]) + np.sqrt(noise) * rng.standard_normal(120)
+        data = Data(X, np.column_stack([y, np.ones(120)]), np.full(120, noise))
+        grid = CandidateGrid(kernel, points)
+        sparse = rule.condition(Conditioning(kernel, data, grid))
+        exact = condition_by_cholesky(kernel, data)
+        means, variance = sparse.predict(grid)
+        expected, exact_variance = exact.predict(points)
+        # The error of the mean is within the predicted deviation.
+        assert (2.0 * np.sqrt(variance) + 1e-9 >= np.abs(means - expected).T).all()
+        assert (np.abs(np.sqrt(variance) - np.sqrt(exact_variance)) < 1e-3).all()
+        # The products are sums of squares, not differences of numbers of order 1 / noise.
+        assert np.linalg.eigvalsh(sparse.summary.products)[0] > 0
+        centres = [
+            p.summary.products[0, 1] / (5.0 + p.summary.products[1, 1]) for p in (sparse, exact)
+        ]
+        assert abs(centres[0] - centres[1]) < 0.3
+        if exponent <= 7:
+            np.testing.assert_allclose(
+                sparse.summary.products, exact.summary.products, rtol=2e-2, atol=1e-3
+            )
+
+
+def test_nystrom_raises_and_reports_noise_below_its_tolerance() -> None:
+    kernel, X = RBF(0.3), np.linspace(0.0, 1.0, 30)[:, None]
+    part = Nystrom(1e12, tolerance=1e-6)
+    posteriors = {
+        noise: part.condition(Conditioning(kernel, Data(X, np.cos(9 * X), np.full(30, noise))))
+        for noise in (1e-12, 1e-6, 2e-6)
+    }
+    assert posteriors[1e-12].summary.jitter == pytest.approx(1e-6 - 1e-12)
+    assert posteriors[2e-6].summary.jitter == posteriors[1e-6].summary.jitter == 0.0
+    assert_alike(posteriors[1e-12].predict(X), posteriors[1e-6].predict(X), rtol=0.0)
+
+
+exactly = np.vectorize(Fraction, otypes=[object])  # exact arithmetic from here on
+
+
+def solve_exactly(A: Any, B: Any) -> Any:
+    """Return A^-1 B for a positive definite A, by elimination."""
+    AB = np.hstack([A, B])
+    for i in range(len(A)):
+        AB[i] = AB[i] / AB[i, i]
+        others = np.arange(len(A)) != i
+        AB[others] -= np.outer(AB[others, i], AB[i])
+    return AB[:, len(A) :]
+
+
+@pytest.mark.parametrize("filters", [False, True], ids=["still", "filter"])
+def test_sparse_posterior_of_implausible_readings_matches_exact_arithmetic(filters: bool) -> None:
+    """Means are several prior deviations, and exact for the raised noise, however small that is."""
+    rng = np.random.default_rng(2)
+    n, q, kernel = 12, 5, OnSpace(RBF(0.5)) * Drift(0.1) if filters else RBF(0.5)
+    X, t = rng.random((n + q, 1)), np.append(np.arange(n) // 3, np.full(q, n / 3))
+    Z = np.column_stack([X, t]) if filters else X
+    Y = rng.standard_normal((n, 2))
+    part: Nystrom = NystromFilter(1e12) if filters else Nystrom(1e12)
+    posterior = part.condition(Conditioning(kernel, Data(Z[:n], Y, np.full(n, 1e-12)), now=n / 3))
+    assert posterior.summary.jitter == pytest.approx(part.tolerance - 1e-12)
+    assert isinstance(posterior, SparsePosterior)
+    D = posterior.dictionary.rows.Z[:, :1]
+    within = RBF(0.5)(D) + np.diag(posterior.dictionary.data.variance)
+    across, noise = RBF(0.5)(D, X), np.full(n, part.tolerance)
+    Q = exactly(across[:, :n]).T @ solve_exactly(exactly(within), exactly(across))
+    if filters:  # the residual variance of the dictionary counts as noise
+        noise = np.maximum(noise, 1.0 - Q.diagonal().astype(float))
+        Q = Q * exactly(kernel(np.column_stack([0 * t[:n], t[:n]]), np.column_stack([0 * t, t])))
+    weights = solve_exactly(Q[:, :n] + exactly(np.diag(noise)), np.hstack([exactly(Y), Q[:, n:]]))
+    predictions = (Q[:, n:].T @ weights).astype(float)
+    means, explained = predictions[:, :2], predictions[:, 2:].diagonal()
+    mean, variance = posterior.predict(Z[n:])
+    assert np.abs(means).max() > 5.0
+    np.testing.assert_allclose(mean, means, rtol=1e-5, atol=1e-5 * np.abs(means).max())
+    np.testing.assert_allclose(variance, 1.0 - explained, rtol=1e-4, atol=1e-13)

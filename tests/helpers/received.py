@@ -183,6 +183,32 @@ def day_first() -> str:
     return "\n".join([*lines, ""])
 
 
+def influx() -> str:
+    """Annotated: a table for each station, below lines of types and names."""
+    lines = ["#group,false,false,true,true,false,false,true,true",
+        "#datatype,string,long,dateTime:RFC3339,dateTime:RFC3339,dateTime:RFC3339,double,string,string",
+        "#default,mean,,,,,,,", ",result,table,_start,_stop,_time,_value,_field,device"]  # fmt: skip
+    ends = "2024-01-30T00:00:00Z,2024-02-02T00:00:00Z"
+    tables = [
+        [
+            f",,{i},{ends},{hour:%Y-%m-%dT%H:%M:%SZ},{value},level,{name}"
+            for hour, value in zip(HOURS, column, strict=True)
+        ]
+        for i, (name, column) in enumerate(truth().items())
+    ]
+    return "\n".join("\n".join([*lines, *rows, ""]) for rows in tables)
+
+
+def hours() -> str:
+    """A row for each station and day, and a column for each hour, which is that of its end."""
+    lines = [f"Station;Datum;{';'.join(f'H{hour:02d}' for hour in range(1, 25))}"]
+    for name, column in truth().items():
+        for start in (0, 24):
+            cells = [f"{value:.2f}".replace(".", ",") for value in column.iloc[start : start + 24]]
+            lines.append(f"{name};{HOURS[start]:%d.%m.%Y};{';'.join(cells)}")
+    return "\n".join([*lines, ""])
+
+
 # The name of each file, and its text.
 FILES: dict[str, Callable[[], str]] = {
     "openaq.csv": openaq,
@@ -192,6 +218,8 @@ FILES: dict[str, Callable[[], str]] = {
     "spreadsheet.csv": spreadsheet,
     "uk_air.csv": uk_air,
     "campbell.dat": campbell,
+    "influx.csv": influx,
+    "hours.csv": hours,
     "thousands.csv": thousands,
     "sentinel.csv": sentinel,
     "day_first.csv": day_first,

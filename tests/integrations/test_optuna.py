@@ -16,8 +16,8 @@ from optuna.testing import pytest_samplers  # noqa: E402
 
 from tests.helpers.refusals import refused  # noqa: E402
 from tvbandits import OutlierWarning, Space, policies  # noqa: E402
-from tvbandits.integrations.optuna import CodedSpace, RangesOfStudy, TVSampler  # noqa: E402
-from tvbandits.integrations.sampling import set_pending  # noqa: E402
+from tvbandits.integrations.optuna import CodedSpace, TVSampler  # noqa: E402
+from tvbandits.integrations.playing import set_pending  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -261,37 +261,6 @@ def test_a_parameter_that_had_another_range_is_warned_of_once() -> None:
     refused(
         ValueError, "'wider' has no parameter with one range.* x", study.sampler.recommend, study
     )
-
-
-def test_a_random_parameter_looks_at_each_finished_trial_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    looks: list[int] = []
-    distributions = optuna.trial.FrozenTrial.distributions
-
-    def record(trial: Any) -> Any:
-        looks.append(trial.number)
-        return distributions.fget(trial)
-
-    ranges = RangesOfStudy("a")
-    study = optuna.create_study()
-    for width in (1.0, 1.0, 2.0, 1.0):
-        study.tell(study.ask({"x": optuna.distributions.FloatDistribution(0.0, width)}), 0.0)
-    waits = study.ask()
-    study.tell(study.ask({"x": optuna.distributions.FloatDistribution(0.0, 3.0)}), 0.0)
-    monkeypatch.setattr(optuna.trial.FrozenTrial, "distributions", property(record))
-    for number in (5, 1, 1):  # the one behind a trial that still runs is looked at again
-        ranges.update(study.get_trials(deepcopy=False))
-        assert len(looks) == number
-        looks[:] = []
-    usual = optuna.distributions.FloatDistribution(0.0, 1.0)
-    assert ranges.find_other("x", usual)[0] == 5
-    assert ranges.find_other("y", usual) == (-1, usual)
-    study.tell(waits, 0.0)
-    for number in (2, 0):
-        ranges.update(study.get_trials(deepcopy=False))
-        assert len(looks) == number
-        looks[:] = []
 
 
 def test_a_wrong_time_is_named() -> None:

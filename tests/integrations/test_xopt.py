@@ -452,12 +452,27 @@ def test_a_context_that_is_missing_unknown_or_outside_is_refused() -> None:
         ({}, {}, "variable outside must have a value from -15.0 to 20.0 in context .* got nan"),
         ({**SEEN, "outside": [1.0, 2.0, 3.0, np.nan]}, {}, "outside must have a value .* got nan"),
         (SEEN, {"outside": 21.0}, "got 21.0"),
+        (DATA, {"outside": 1.0}, "no column of the contextual variable outside: the function"),
         (SEEN, {"inside": 1.0}, "context has inside, and the contextual variables .*: outside"),
     ):
         with pytest.raises(ValueError, match=message):
             generator_with(data, in_context(), context=context).generate(1)
     with pytest.raises(ValueError, match="of the VOCS are: none"):
         generator_with(DATA, context={"x": 0.5}).generate(1)
+
+
+def test_a_run_whose_first_evaluation_failed_goes_on() -> None:
+    data = {"k": [1.0], "x": [0.5], "xopt_error": [True]}
+    generator = generator_with(data, in_context(), context={"outside": 9.5})
+    with pytest.warns(UserWarning, match="1 of 1 rows are left out"):
+        (point,) = generator.generate(1)
+    assert {*point} == {"k", "x"}
+
+
+def test_a_context_beside_nothing_to_choose_is_refused() -> None:
+    variables = {"outside": ContextualVariable(domain=[0.0, 1.0])}
+    with pytest.raises(VOCSError, match="needs one to choose"):
+        TVGenerator(vocs=xopt.VOCS(variables=variables, objectives={"y": "MINIMIZE"}))
 
 
 def test_a_failed_evaluation_has_no_context_and_counts_as_played() -> None:

@@ -49,7 +49,7 @@ def doubts_about_gauges(
         changes.
     """
     found, rounds = dict[str, str](), Rounds.of(readings)
-    for x, missed, equal in zip(rounds.X, rounds.missed, rounds.stuck, strict=True):
+    for x, missed, equal in zip(rounds.X, rounds.silence, rounds.stuck, strict=True):
         if missed:
             text = f"silent: no reading in the last {missed} times at which others were read"
             found.setdefault(name(x), text)

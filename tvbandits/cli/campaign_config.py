@@ -614,9 +614,13 @@ def write_draft(
         options="\n".join(lines.values()),
     )
     database_at(file)  # raises an error if no campaign can be there
-    for place in (Path(file), path):
-        if place.exists():
-            raise ValueError(f"{place} already exists")
+    if Path(file).exists():
+        raise ValueError(f"{file} already exists: give the new campaign another name")
+    if path.exists():
+        raise ValueError(
+            f"{path} already exists: --config {path} without --policy starts a campaign from it, and "
+            "--config OTHER.toml writes another file"
+        )
     path.write_text(text, encoding="utf-8")
     return bool(clock_lines)
 

@@ -121,9 +121,11 @@ class Board:
     Attributes
     ----------
     summary : DataFrame
-        A line a problem and policy: regret with its interval, time a step.
+        A line for each problem and policy: regret with its interval, time per step.
     table : DataFrame
-        Regret, problems x policies, over the seeds that all policies played.
+        Regret, problems x policies, over the seeds that all policies have played.
+    rows : DataFrame
+        The rows of all runs.
     """
 
     summary: pd.DataFrame
@@ -132,7 +134,7 @@ class Board:
 
     @classmethod
     def of(cls, rows: pd.DataFrame) -> Board:
-        """Return the board of the rows of all runs."""
+        """Return the board for the rows of all runs."""
         summary = summarise(rows)
         summary["ms_per_step"] = 1e3 * summary["seconds_per_step"]
         return cls(summary, by_problem(rows), rows)

@@ -191,18 +191,17 @@ def compare(
 
 
 def iterate(plan: Comparison, finished: Collection[Key] = ()) -> Iterator[Run]:
-    """Yield the runs of a comparison that are not finished, each as soon as it is there.
+    """Yield the unfinished runs of a comparison, each as soon as it is complete.
 
     With equal information, all policies of a problem and a seed are played together.
     """
     missing = [key for key in plan.runs if key not in finished]
-    places = list(dict.fromkeys((label, seed) for label, _, seed in missing))
+    pairs = list(dict.fromkeys((label, seed) for label, _, seed in missing))
     call = functools.partial(call_in_parallel, _count_workers(plan))
-    preparations = [
-        (label, plan.problems[label], seed, plan.steps[label]) for label, seed in places
-    ]
-    made = {(each.label, each.seed): each for each in call(prepare, preparations)}
-    realisations = {place: made[place] for place in places}
+    preparations = [(label, plan.problems[label], seed, plan.steps[label]) for label, seed in pairs]
+    # The results come in the order in which they are ready.
+    prepared = {(item.label, item.seed): item for item in call(prepare, preparations)}
+    realisations = {pair: prepared[pair] for pair in pairs}
     if plan.equal_information:
         arguments = [
             (realisation, plan.policies, plan.conditions) for realisation in realisations.values()
@@ -229,11 +228,12 @@ def _count_workers(plan: Comparison, few_runs: int = 4, few_steps: int = 2000) -
 def call_in_parallel(
     workers: int, call: Callable[..., Any], arguments: Sequence[Sequence[Any]]
 ) -> Iterator[Any]:
-    """Yield the results of calls by so many processes, as they are there; by this one if it is one call.
+    """Yield the results of calls in so many processes, each as soon as it is ready.
 
-    A long call does not hold back those after it, which its caller may save.
+    So a long call does not delay the results of later ones, which the caller may save. A single call is
+    made in this process.
     """
-    alone = delayed(functools.partial(call_alone, os.getpid(), call))
+    delayed_call = delayed(functools.partial(call_alone, os.getpid(), call))
     processes = 1 if len(arguments) <= 1 else min(workers, len(arguments))  # -1: all cores
     # joblib warns when it replaces a process whose memory has grown; no run is lost by that. Most of
     # that memory is free, but remains with the process until its heap is trimmed.
@@ -242,7 +242,7 @@ def call_in_parallel(
             "ignore", "A worker stopped while some jobs were given", UserWarning
         )
         parallel: Any = Parallel(n_jobs=processes, return_as="generator_unordered")
-        yield from parallel(alone(*each) for each in arguments)
+        yield from parallel(delayed_call(*items) for items in arguments)
 
 
 def call_alone(parent: int, call: Callable[..., Any], *arguments: Any) -> Any:
@@ -288,16 +288,16 @@ def play_on_cluster(
     finished: Collection[Key],
     say: Callable[[str], object] = print,
 ) -> Iterator[Run]:
-    """Yield the runs of comparisons that are not finished, as the workers of a Dask scheduler are done.
+    """Play the unfinished runs of comparisons on a Dask cluster, and yield each when it is complete.
 
-    Dask gives a task whose worker has died to another one; its option
-    `distributed.scheduler.allowed-failures` says how often. If the scheduler stops, the runs that it was
-    playing are lost; the same command plays them again.
+    If a worker dies, Dask gives its task to another worker, as often as its option
+    `distributed.scheduler.allowed-failures` allows. If the scheduler stops, the incomplete runs are
+    lost; repeating the command plays them again.
 
     Parameters
     ----------
     address : str
-        That of the scheduler, such as tcp://10.0.0.1:8786.
+        The address of a scheduler, such as tcp://10.0.0.1:8786.
     plans : sequence of Comparison
     finished : collection of keys
     say : callable
@@ -306,19 +306,22 @@ def play_on_cluster(
     Raises
     ------
     ValueError
-        If that is no address, no scheduler answers there, or the package distributed is not installed.
+        If the address is not valid, no scheduler answers there, or the package distributed is not
+        installed.
     ConnectionError
-        If the scheduler stops while they are played.
+        If the scheduler stops before all runs are complete.
     """
-    needs = "the address of a scheduler such as tcp://10.0.0.1:8786; --jobs is for this machine"
-    require(ADDRESS.fullmatch(address), "--cluster", needs, address)
+    requirement = (
+        "the address of a scheduler such as tcp://10.0.0.1:8786; --jobs is for this machine"
+    )
+    require(ADDRESS.fullmatch(address), "--cluster", requirement, address)
     try:
         import distributed
     except ImportError as error:
         raise ValueError("--cluster needs Dask: pip install 'tvbandits[dask]'") from error
     dask: Any = distributed  # which has no types
     with ExitStack() as stack:
-        # Dask logs pages about a lost scheduler; here it is one line.
+        # Dask would log pages about a lost scheduler, for which one error message is enough.
         log = logging.getLogger("distributed.client")
         stack.callback(log.setLevel, log.level)
         log.setLevel(logging.CRITICAL)
@@ -328,7 +331,7 @@ def play_on_cluster(
             raise ValueError(f"--cluster: no scheduler answers at {address}") from error
         say(f"dashboard: {client.dashboard_link}")
         try:
-            # A future that is done is let go, and its rows with it.
+            # No reference to a finished future is kept, so that its rows can be freed.
             for future in dask.as_completed(list(_submit(client, plans, finished))):
                 yield future.result()
         except (CancelledError, dask.comm.CommClosedError) as error:

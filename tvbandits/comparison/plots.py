@@ -178,9 +178,9 @@ def regret_figure(
     step t
     """
     panels, styles = panels_of(rows), styles_of(rows["policy"].unique())
-    for problem, each in (references or {}).items():
-        needs = "References, as References(**values) makes them of those in a run.json"
-        check_instance(f"the references of {problem}", each, References, needs)
+    for problem, value in (references or {}).items():
+        requirement = "References, such as References(**values) with the values in a run.json"
+        check_instance(f"the references of {problem}", value, References, requirement)
     if ax is not None:
         axes = check_axes(ax, len(panels), "give rows of one problem and width")
         _draw_panel(axes, panels[0], styles, references or {}, units or {}, WITHIN)
@@ -337,7 +337,7 @@ def _set_scales(axes: Axes, table: pd.DataFrame) -> None:
 
 
 def rank_figure(ranks: Ranks) -> Figure:
-    """Draw mean ranks as points, best on top; the grey bar is the critical difference."""
+    """Draw mean ranks as points, the best at the top; the grey band is the critical difference."""
     figure = NotebookFigure((8.0, 1.4 + 0.28 * len(ranks.mean)))
     axes = figure.add_subplot()
     ink = rcParams["text.color"]

@@ -120,8 +120,8 @@ def _format_head(content: Content, panels: list[Panel]) -> str:
         reference = content.references.get(panel.problem)
         if reference is not None:
             text += f". The best fixed point loses {format_number(reference.best_fixed)}"
-        where = escape(f"{panel.problem}, {panel.width}")
-        lines.append(f"<p>{where}: <b>{escape(text)}</b>.</p>")
+        title = escape(f"{panel.problem}, {panel.width}")
+        lines.append(f"<p>{title}: <b>{escape(text)}</b>.</p>")
     interrupted = bool(content.record["arguments"].get("interrupted", False))
     if interrupted:
         lines.append(
@@ -131,7 +131,7 @@ def _format_head(content: Content, panels: list[Panel]) -> str:
 
 
 def _format_panel(content: Content, panel: Panel) -> str:
-    """Return the section of a panel: numbers and a table, the best policy first."""
+    """Return the section of a panel, with cards and a table in which the best policy is first."""
     lines, summary = panel_table(panel), summarise(panel.rows)
     lines = lines.iloc[summary["average_regret"].argsort()]
     unit, references = content.units.get(panel.problem, ""), content.references.get(panel.problem)
@@ -144,18 +144,18 @@ def _format_panel(content: Content, panel: Panel) -> str:
         ("policies", len(lines)),
         ("unit", unit or "none"),
     ]
-    about = "± is half of a 95% interval over the seeds; queries, cost and ms are of a step."
+    caption = "± is half of a 95% interval over the seeds; queries, cost and ms are per step."
     return format_section(
         f"{panel.problem}, {panel.width}",
         format_cards(counts),
         f'<div class="scroll">{format_table(headings, lines.to_numpy().tolist())}</div>',
         "" if references is None else f"<p>{escape(reference_text(references))}</p>",
-        f'<p class="soft">{about}</p>',
+        f'<p class="soft">{caption}</p>',
     )
 
 
 def _format_provenance(record: Mapping[str, Any]) -> str:
-    """Return command, seeds and versions."""
+    """Return HTML with command, seeds and versions."""
     seeds = escape(", ".join(str(seed) for seed in record["seeds"]))
     command = escape(command_of(record["arguments"]))
     packages = format_table(["package", "version"], list(record["versions"].items()))
@@ -169,26 +169,26 @@ def _format_provenance(record: Mapping[str, Any]) -> str:
 
 
 def format_table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table with names to the left and the rest to the right, everything escaped.
+    """Return an HTML table with escaped texts: the first column left-aligned, the others right-aligned.
 
     On a narrow screen, each row of a table with more than two columns becomes a list with the headings.
     """
     columns = list(zip(header, ["", *[" class=number"] * (len(header) - 1)], strict=True))
-    head = "".join(f'<th scope="col"{side}>{escape(name)}</th>' for name, side in columns)
+    head = "".join(f'<th scope="col"{attribute}>{escape(name)}</th>' for name, attribute in columns)
 
     def format_row(row: Sequence[object]) -> str:
         return "".join(
-            f'<td{side} data-label="{escape(name)}">{escape(format_cell(value))}</td>'
-            for (name, side), value in zip(columns, row, strict=True)
+            f'<td{attribute} data-label="{escape(name)}">{escape(format_cell(value))}</td>'
+            for (name, attribute), value in zip(columns, row, strict=True)
         )
 
     body = "".join(f"<tr>{format_row(row)}</tr>" for row in rows)
-    kind = " class=stacks" if len(header) > 2 else ""
-    return f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    attribute = " class=stacks" if len(header) > 2 else ""
+    return f"<table{attribute}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def format_cards(rows: Iterable[tuple[str, object]]) -> str:
-    """Return numbers that are read at a glance: name and value."""
+    """Return an HTML list of names with large values."""
     items = "".join(
         f"<li>{escape(name)}<b>{escape(format_cell(value))}</b></li>" for name, value in rows
     )

@@ -23,7 +23,8 @@ from tvbandits.datasets.environment import Environment, Stream, true_regrets
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.moving import MoveCost, compute_path_costs
 from tvbandits.experts.protocol import Expert
-from tvbandits.policies.setting import Maker, NamedMaker
+from tvbandits.policies.registry import NamedPolicy
+from tvbandits.policies.setting import Maker
 from tvbandits.policies.theory import regret_bound
 from tvbandits.queries.plans import Following, QueryConfig, RandomPoints
 from tvbandits.validation import Array, describe, finite_number, is_finite_number
@@ -181,8 +182,8 @@ def _accepts_noise(player: Player, maker: Maker) -> bool:
 
     It does not if its text sets a noise variance, or its `tell` has no such parameter.
     """
-    options = maker.options() if isinstance(maker, NamedMaker) else {}
-    return "noise_variance" not in options and "noise_variance" in signature(player.tell).parameters
+    own = maker.options() if isinstance(maker, NamedPolicy) else {}
+    return "noise_variance" not in own and "noise_variance" in signature(player.tell).parameters
 
 
 def _compute_bounds(realisation: Realisation, t: Array, beta: Array) -> Array:
@@ -330,8 +331,8 @@ def _info_columns(
 
 
 def _width_text(maker: Maker, player: Player, width: str | None) -> str:
-    """Return the text of a run's width for its rows; `width` is that of the comparison."""
-    if isinstance(maker, NamedMaker):
+    """Return the width that is played, as rows show it."""
+    if isinstance(maker, NamedPolicy):
         width = text_of_width(maker.width(width)) if maker.takes_width else NO_WIDTH
     if width is not None:
         return width

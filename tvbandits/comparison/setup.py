@@ -15,7 +15,13 @@ from tvbandits.data import Dataset
 from tvbandits.datasets.base import mean_change
 from tvbandits.datasets.environment import Environment, Stream
 from tvbandits.domains.candidates import Candidates
-from tvbandits.domains.problem import Problem, get_mean_noise, get_noise_at, get_stated_variation
+from tvbandits.domains.problem import (
+    Problem,
+    get_mean_noise,
+    get_noise_at,
+    get_stated_variation,
+    rewards_at,
+)
 from tvbandits.experts.protocol import Expert
 from tvbandits.gp import standardisation
 from tvbandits.gp.evidence import fit, information_gains
@@ -110,7 +116,7 @@ def prepare(
     variation = get_stated_variation(problem)
     if variation is None:
         steps = range(1, min(problem.horizon, 20) + 1)
-        variation = mean_change((problem.value(points, t) for t in steps), len(steps))
+        variation = mean_change((rewards_at(problem, points, t) for t in steps), len(steps))
     gains = information_gains(kernel, points, noise_variance / scale**2, horizon)
     setting = Setting(
         domain=problem.domain,

@@ -292,46 +292,6 @@ class TimedTrial:
 DEFAULT_POLICY: Maker = partial(policies.adaptive_gp_ucb, options=Options(robust=True))
 
 
-@dataclass
-class RangesOfStudy:
-    """The ranges that parameters had in the finished trials of a study.
-
-    Attributes
-    ----------
-    study : str
-        The name of the study.
-    processed : int
-        The number of trials at the beginning that have all been processed.
-    latest : mapping of str to list of (int, BaseDistribution)
-        By parameter, its different ranges, each with the number of the latest trial that had it.
-    """
-
-    study: str
-    processed: int = 0
-    latest: dict[str, list[tuple[int, BaseDistribution]]] = field(default_factory=dict)
-
-    def update(self, trials: Sequence[FrozenTrial]) -> None:
-        """Add the ranges of trials that have finished since the last call; `trials` are all of them."""
-        for index in range(self.processed, len(trials)):
-            trial = trials[index]
-            if trial.state not in FINISHED:
-                continue
-            if index == self.processed:
-                self.processed += 1
-            for name, distribution in trial.distributions.items():
-                others = [entry for entry in self.latest.get(name, []) if entry[1] != distribution]
-                self.latest[name] = [*others, (trial.number, distribution)]
-
-    def find_other(self, name: str, distribution: BaseDistribution) -> tuple[int, BaseDistribution]:
-        """Return the number and the range of the latest trial in which a parameter had another range.
-
-        The number is -1 if there is no such trial.
-        """
-        ranges = self.latest.get(name, [])
-        others = [entry for entry in ranges if entry[1] != distribution]
-        return max(others, key=lambda entry: entry[0], default=(-1, distribution))
-
-
 class TVSampler(optuna.samplers.BaseSampler):
     """A sampler that asks a bandit for parameters, and reports values and times of trials to it.
 
@@ -403,8 +363,7 @@ class TVSampler(optuna.samplers.BaseSampler):
         self._seed = _draw_seed() if seed is None else whole_number("seed", seed, 0, LARGEST_SEED)
         self._lock = SharedLock()
         self._run: StudyRun | None = None
-        self._names_warned_of = set[str]()
-        self._ranges = RangesOfStudy("")
+        self._warned = set[str]()
 
     @property
     def bandit(self) -> Bandit | None:
@@ -589,21 +548,18 @@ class TVSampler(optuna.samplers.BaseSampler):
         self, study: optuna.Study, name: str, distribution: BaseDistribution
     ) -> None:
         """Warn once of a parameter that is random because it had another range in an earlier trial."""
-        if name in self._names_warned_of:
+        if name in self._warned:
             return
-        trials = study.get_trials(deepcopy=False)
-        with self._lock.current:
-            if self._ranges.study != study.study_name:
-                self._ranges = RangesOfStudy(study.study_name)
-            self._ranges.update(trials)
-            number, other = self._ranges.find_other(name, distribution)
-        if number >= 0:
-            self._names_warned_of.add(name)
-            warnings.warn(
-                f"{name} is chosen at random: it was {other} in trial {number}, and is "
-                f"{distribution} now. Keep one range in a study, or begin a new one",
-                stacklevel=2,
-            )
+        for trial in reversed(study.get_trials(deepcopy=False, states=FINISHED)):
+            before = trial.distributions.get(name, distribution)
+            if before != distribution:
+                self._warned.add(name)
+                warnings.warn(
+                    f"{name} is chosen at random: it was {before} in trial {trial.number}, and is "
+                    f"{distribution} now. Keep one range in a study, or begin a new one",
+                    stacklevel=2,
+                )
+                return
 
     def _select_trials(
         self, run: StudyRun, trials: Sequence[FrozenTrial], *states: TrialState

@@ -120,6 +120,8 @@ class TVGenerator(Generator):
     @classmethod
     def check_vocs(cls, vocs: VOCS) -> VOCS:
         """Return the VOCS; raise a `VOCSError` if the generator does not support it."""
+        if len(_contextual_names(vocs)) == len(vocs.variables):
+            raise VOCSError("every variable is contextual: TVGenerator needs one to choose")
         for name, variable in vocs.variables.items():
             if not isinstance(variable, ContinuousVariable | DiscreteVariable):
                 raise VOCSError(f"{name} must have a range or values, got {variable}")
@@ -203,14 +205,23 @@ class TVGenerator(Generator):
                 f"context has {', '.join(unknown)}, and the contextual variables of the VOCS are: "
                 f"{', '.join(contextual) or 'none'}"
             )
+        (objective,) = vocs.objectives
+        has_readings = objective in data and bool(data[objective].notna().any())
+        if absent := [name for name in contextual if has_readings and name not in data]:
+            raise ValueError(
+                f"the data have no column of the contextual variable {absent[0]}: the function that is "
+                "evaluated must return its value beside the objective"
+            )
         latest = {name: data[name].iloc[-1] for name in contextual if name in data and len(data)}
         context = {name: float({**latest, **self.context}.get(name, np.nan)) for name in contextual}
         for name, value in context.items():
             low, high = vocs.variables[name].domain
             if not (np.isfinite(value) and low <= value <= high):
+                has_range = np.isfinite([low, high]).all()
+                where = f" from {low} to {high}" if has_range else ""
                 raise ValueError(
-                    f"the contextual variable {name} must have a value from {low} to {high} in context "
-                    f"or in the latest row of the data, got {value}"
+                    f"the contextual variable {name} must have a value{where} in context or in the "
+                    f"latest row of the data, got {value}"
                 )
         return context
 
@@ -386,7 +397,10 @@ def _find_function(value: Any) -> Callable[..., Any]:
         try:
             function = resolve_name(value if "." in value else f"{policies.__name__}.{value}")
         except (ValueError, ImportError, AttributeError) as error:
-            raise ValueError(f"there is no function with the name {value!r}: {error}") from error
+            raise ValueError(
+                f"there is no function with the name {value!r} ({error}): write a policy as in Python, "
+                "such as adaptive_gp_ucb, and another function as package.module.function"
+            ) from error
     elif isinstance(value, Mapping) and "name" in value:
         options = {key: option for key, option in value.items() if key != "name"}
         function = partial(_find_function(value["name"]), **options)

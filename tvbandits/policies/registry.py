@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from inspect import signature
 from types import FunctionType
@@ -17,6 +18,7 @@ import pandas as pd
 from sklearn.gaussian_process.kernels import RBF
 
 from tvbandits.acquisition.widths import BKBWidth, ThompsonWidth
+from tvbandits.bandit.info import Player
 from tvbandits.domains.candidates import Candidates
 from tvbandits.experts.functions import CallableExpert
 from tvbandits.policies import (
@@ -31,10 +33,18 @@ from tvbandits.policies import (
     theory,
     thompson_sampling,
 )
-from tvbandits.policies.names import find_spec, load, parse_spec, path_of
+from tvbandits.policies.names import (
+    find_spec,
+    is_needed,
+    load,
+    parameters_of,
+    parse_call,
+    parse_spec,
+    path_of,
+)
 from tvbandits.policies.rivals import balancing, multi_scale, opkb, predictive, time_as_input, wdbo
-from tvbandits.policies.setting import Maker, NamedMaker, Policy, Setting
-from tvbandits.validation import as_list, describe
+from tvbandits.policies.setting import Maker, Policy, Setting
+from tvbandits.validation import as_list, describe, require
 
 
 def recommend_window(setting: Setting, _: Mapping[str, Any]) -> int:
@@ -117,8 +127,14 @@ FIRST_COMPARISON = tuple(policy.name for policy in _POLICIES[:8])
 """The policies of a comparison that names none: those of SparQ-GP-UCB's paper, and two more."""
 
 
-class NamedPolicy(NamedMaker):
-    """A maker of one of the policies of the package, or of the user's, from its text."""
+@dataclass(frozen=True)
+class NamedPolicy:
+    """A maker of a policy from a text, "name:key=value" or "package.module:maker:key=value".
+
+    It can be sent to another process, which looks the maker up again.
+    """
+
+    text: str
 
     @property
     def policy(self) -> Policy | None:
@@ -126,6 +142,57 @@ class NamedPolicy(NamedMaker):
         name, _ = parse_spec(self.text)
         target = load(name) if path_of(self.text) else POLICIES[name]
         return target if isinstance(target, Policy) else None
+
+    def options(self) -> dict[str, Any]:
+        """Return the parameters in the text.
+
+        Raises
+        ------
+        ValueError
+            If there is no such maker, or it has no such parameters.
+        """
+        policy = self.policy
+        if policy is not None:
+            return parse_call(policy.parameters, self.text)
+        path = path_of(self.text)
+        maker = load(path)
+        require(callable(maker), f'"{path}"', "a policy, or a function of a Setting", maker)
+        parameters = parameters_of(maker, skip=1)
+        options = parse_call(parameters, self.text)
+        missing = [
+            name for name, each in parameters.items() if is_needed(each) and name not in options
+        ]
+        if missing:
+            raise ValueError(
+                f'"{self.text}": a maker is called with a Setting and the values of the text; '
+                f"there is nothing for {', '.join(missing)}"
+            )
+        return options
+
+    def __call__(self, setting: Setting) -> Player:
+        """Return the policy for a problem; a `ValueError` names the text."""
+        policy, options = self.policy, self.options()
+        make = load(path_of(self.text)) if policy is None else policy.make
+        try:
+            player: Player = make(setting, **options)
+        except (TypeError, ValueError) as error:
+            message = str(error)
+            if self.text not in message:
+                message = f'"{self.text}": {message}'
+            raise ValueError(message) from error
+        return player
+
+    @property
+    def takes_width(self) -> bool:
+        """Return whether it has a width; True for a function of the user's, which may have one."""
+        return self.policy is None or "beta" in self.policy.parameters
+
+    def width(self, width: Any) -> Any:
+        """Return its own width, or that of the comparison; None if there is neither."""
+        own = parse_spec(self.text)[1].get("beta", width)
+        if own is None and self.policy is not None:
+            own = self.policy.parameters["beta"].default
+        return own
 
 
 # Names, recipes of the package, functions of a Setting, and classes that are called with one.

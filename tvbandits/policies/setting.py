@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -13,8 +12,7 @@ from tvbandits.bandit.info import Player
 from tvbandits.bandit.options import Options
 from tvbandits.domains.domain import Domain
 from tvbandits.experts.protocol import Expert
-from tvbandits.policies.names import is_needed, load, parameters_of, parse_call, parse_spec, path_of
-from tvbandits.validation import require
+from tvbandits.policies.names import parameters_of
 
 
 @dataclass(frozen=True)
@@ -212,69 +210,3 @@ class Policy:
             if width == WIDTHS[name]:
                 return paper_width(delta=1 / max(setting.horizon, 2))
         return width
-
-
-@dataclass(frozen=True)
-class NamedMaker(ABC):
-    """A maker of a policy from a text, "name:key=value" or "package.module:maker:key=value".
-
-    It can be sent to another process, which looks the maker up again.
-    """
-
-    text: str
-
-    @property
-    @abstractmethod
-    def policy(self) -> Policy | None:
-        """Return the record of the policy; None if the text names a function of the user's."""
-
-    def options(self) -> dict[str, Any]:
-        """Return the parameters in the text.
-
-        Raises
-        ------
-        ValueError
-            If there is no such maker, or it has no such parameters.
-        """
-        policy = self.policy
-        if policy is not None:
-            return parse_call(policy.parameters, self.text)
-        path = path_of(self.text)
-        maker = load(path)
-        require(callable(maker), f'"{path}"', "a policy, or a function of a Setting", maker)
-        parameters = parameters_of(maker, skip=1)
-        options = parse_call(parameters, self.text)
-        missing = [
-            name for name, each in parameters.items() if is_needed(each) and name not in options
-        ]
-        if missing:
-            raise ValueError(
-                f'"{self.text}": a maker is called with a Setting and the values of the text; '
-                f"there is nothing for {', '.join(missing)}"
-            )
-        return options
-
-    def __call__(self, setting: Setting) -> Player:
-        """Return the policy for a problem; a `ValueError` names the text."""
-        policy, options = self.policy, self.options()
-        make = load(path_of(self.text)) if policy is None else policy.make
-        try:
-            player: Player = make(setting, **options)
-        except (TypeError, ValueError) as error:
-            message = str(error)
-            if self.text not in message:
-                message = f'"{self.text}": {message}'
-            raise ValueError(message) from error
-        return player
-
-    @property
-    def takes_width(self) -> bool:
-        """Return whether it has a width; True for a function of the user's, which may have one."""
-        return self.policy is None or "beta" in self.policy.parameters
-
-    def width(self, width: Any) -> Any:
-        """Return its own width, or that of the comparison; None if there is neither."""
-        own = parse_spec(self.text)[1].get("beta", width)
-        if own is None and self.policy is not None:
-            own = self.policy.parameters["beta"].default
-        return own

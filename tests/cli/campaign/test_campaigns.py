@@ -129,9 +129,7 @@ def test_a_name_with_a_comma_is_one_name(
     for option, name in (("--available", "hall, west"), ("--without", "mill")):
         assert fine(command("ask", "a.db", "--at", 1, option, name)) == "hall, west\n"
     Path("day.csv").write_text("ad,time,successes,trials\nmill,1,1,9\n")
-    missing = (
-        r"columns site \(or what --station names\), and .*; there are: ad, time, successes, trials$"
-    )
+    missing = r"columns site \(or what --station names\), and .*: ad, time, successes, trials\. Of"
     one_line(command("tell", "a.db", "--csv", "day.csv"), missing)
 
 

@@ -1,4 +1,4 @@
-"""Beta-Binomial models of counted arms: the plain restatement, limits of it, and what they decide."""
+"""Beta-Binomial models of arms with counts, against a plain restatement, and in bandits."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ ARMS = Arms(["red", "green", "blue", "grey"])
 
 
 def hours(seed: int, number: int = 12) -> list[dict[int, tuple[int, int]]]:
-    """Counts (k, n) of two to four arms an hour, and of one arm in some hours."""
+    """Return counts (k, n) of two to four arms an hour, and of one arm in some hours."""
     rng, rows = np.random.default_rng(seed), []
     for hour in range(number):
         size = 1 if hour % 4 == 3 else int(rng.integers(2, 5))
@@ -32,7 +32,7 @@ def read(filters: CountFilters, t: float, counts: dict[int, tuple[int, int]]) ->
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_weights_means_and_draws_are_those_of_the_plain_restatement_hour_by_hour(seed: int) -> None:
+def test_count_filters_match_the_plain_restatement(seed: int) -> None:
     filters = CountFilters.of(4, 0.5)
     models = zip(filters.discount, filters.strength, filters.evidence, strict=True)
     plain, t = PlainArms(4, [*models]), 0.0
@@ -44,25 +44,25 @@ def test_weights_means_and_draws_are_those_of_the_plain_restatement_hour_by_hour
         np.testing.assert_allclose(filters.weights, plain.weights(), atol=1e-9)
         np.testing.assert_allclose(filters.means, plain.means(), rtol=1e-9)
         one, other = np.random.default_rng(hour), np.random.default_rng(hour)
-        drawn = filters.sample(5, one) + filters.weights @ filters.means
-        np.testing.assert_allclose(drawn, plain.draw(5, other), rtol=1e-7)
+        samples = filters.sample(5, one) + filters.weights @ filters.means
+        np.testing.assert_allclose(samples, plain.draw(5, other), rtol=1e-7)
 
 
-def test_the_variance_of_a_mixture_is_that_of_many_of_its_draws() -> None:
+def test_count_filters_covariance_matches_many_samples() -> None:
     filters = CountFilters.of(4, 1.0)
     for hour, counts in enumerate(hours(5)):
         filters = read(filters, float(hour), counts)
-    drawn = filters.sample(40_000, np.random.default_rng(0))
-    np.testing.assert_allclose(drawn.mean(axis=0), 0.0, atol=0.002)
-    np.testing.assert_allclose(np.cov(drawn.T), filters.covariance(), rtol=0.08, atol=3e-5)
+    samples = filters.sample(40_000, np.random.default_rng(0))
+    np.testing.assert_allclose(samples.mean(axis=0), 0.0, atol=0.002)
+    np.testing.assert_allclose(np.cov(samples.T), filters.covariance(), rtol=0.08, atol=3e-5)
 
 
-def test_without_a_discount_one_arm_has_the_beta_distribution_of_its_counts() -> None:
-    """At a level that is known, it is Thompson sampling with the prior Beta(s, s / level - s)."""
+def test_count_filters_without_discount_have_the_beta_posterior_of_counts() -> None:
+    """At a known level it is Thompson sampling with the prior Beta(s, s / level - s)."""
     filters = CountFilters.of(1, 1.0)
-    known = np.full(len(filters.levels), 0.05), np.full(len(filters.levels), 1e15)
+    level, trials = np.full(len(filters.levels), 0.05), np.full(len(filters.levels), 1e15)
     filters = CountFilters(
-        **{**vars(filters), "time": 0.0, "levels": known[0], "level_trials": known[1]}
+        **{**vars(filters), "time": 0.0, "levels": level, "level_trials": trials}
     )
     undiscounted, strength = filters.discount == 1.0, filters.strength
     total = np.zeros(2)
@@ -80,8 +80,8 @@ def test_without_a_discount_one_arm_has_the_beta_distribution_of_its_counts() ->
     np.testing.assert_allclose(beta[undiscounted], right[undiscounted], rtol=1e-9)
 
 
-def told(bandit: Any, seed: int, number: int = 12, *, late: bool = False) -> Any:
-    """The bandit, once it was told counts hour by hour; or with hours 4 and 8 exchanged."""
+def tell_counts(bandit: Any, seed: int, number: int = 12, *, late: bool = False) -> Any:
+    """Tell a bandit counts hour by hour, with hours 4 and 8 exchanged if `late`, and return it."""
     rows = [*enumerate(hours(seed, number), start=1)]
     if late:
         rows[3], rows[7] = rows[7], rows[3]
@@ -99,8 +99,8 @@ def filters_of(bandit: Any, t: float = 13.0) -> Any:
     return posterior_of(bandit, t).filters
 
 
-def test_a_bandit_on_arms_believes_what_the_filters_do() -> None:
-    bandit, filters = told(policies.adaptive_gp_ucb(ARMS), 1), CountFilters.of(4, 1.0)
+def test_bandit_with_counts_predicts_as_its_filters() -> None:
+    bandit, filters = tell_counts(policies.adaptive_gp_ucb(ARMS), 1), CountFilters.of(4, 1.0)
     for hour, counts in enumerate(hours(1), start=1):
         filters = read(filters, float(hour), counts)
     filters = filters.predict(13.0)
@@ -108,9 +108,9 @@ def test_a_bandit_on_arms_believes_what_the_filters_do() -> None:
     np.testing.assert_allclose(posterior_of(bandit).variance, np.diagonal(filters.covariance()))
 
 
-def test_late_counts_and_saved_bandits_come_to_the_same_beliefs(tmp_path: Any) -> None:
-    bandit = told(policies.adaptive_gp_ucb(ARMS), 2)
-    late = told(policies.adaptive_gp_ucb(ARMS), 2, late=True)
+def test_bandit_with_counts_predicts_the_same_if_late_or_loaded(tmp_path: Any) -> None:
+    bandit = tell_counts(policies.adaptive_gp_ucb(ARMS), 2)
+    late = tell_counts(policies.adaptive_gp_ucb(ARMS), 2, late=True)
     bandit.save(tmp_path / "bandit")
     mean, deviation = bandit.predict(ARMS.X, 13.0)
     for other in (late, load(tmp_path / "bandit")):
@@ -118,15 +118,15 @@ def test_late_counts_and_saved_bandits_come_to_the_same_beliefs(tmp_path: Any) -
     np.testing.assert_array_equal(load(tmp_path / "bandit").ask(13, n=20), bandit.ask(13, n=20))
 
 
-def test_shares_of_trials_are_counts_and_events_are_measured() -> None:
-    bandit = told(policies.adaptive_gp_ucb(ARMS), 3)
+def test_bandit_uses_count_filters_for_rates_and_arm_filters_for_counts() -> None:
+    bandit = tell_counts(policies.adaptive_gp_ucb(ARMS), 3)
     assert type(filters_of(bandit)) is CountFilters
     events = policies.adaptive_gp_ucb(ARMS)
     events.tell(ARMS.X, count([1, 2, 0, 3], [2.0] * 4), 1)
     assert type(filters_of(events)) is ArmFilters
 
 
-def test_corrected_counts_are_as_if_they_had_been_told_right() -> None:
+def test_correct_of_counts_equals_telling_the_right_ones() -> None:
     wrong, right = (policies.adaptive_gp_ucb(ARMS) for _ in range(2))
     for hour in (1, 2, 3):
         right.tell(ARMS.X, rate([3, 5, 1, hour], [90, 80, 70, 60]), hour)
@@ -135,8 +135,8 @@ def test_corrected_counts_are_as_if_they_had_been_told_right() -> None:
     np.testing.assert_allclose(wrong.predict(ARMS.X, 4), right.predict(ARMS.X, 4))
 
 
-def test_what_all_arms_share_at_a_time_favours_none_of_them() -> None:
-    """The worse arm is shown by day, and a few times at night; the better one the other way round."""
+def test_bandit_with_counts_favours_no_arm_for_a_level_that_all_share() -> None:
+    """The worse arm is shown mostly by day, and the better one mostly at night."""
     bandit, rng = policies.adaptive_gp_ucb(Arms(["worse", "better"])), np.random.default_rng(4)
     for hour in range(1, 97):
         day = hour % 24 >= 12
@@ -148,7 +148,7 @@ def test_what_all_arms_share_at_a_time_favours_none_of_them() -> None:
     assert bandit.recommend(97).tolist() == Arms(["worse", "better"]).X[1].tolist()
 
 
-def test_fewer_events_are_better_where_less_is() -> None:
+def test_bandit_with_counts_minimizes_the_rate() -> None:
     bandit = policies.adaptive_gp_ucb(ARMS, minimize=True)
     for hour in range(1, 9):
         bandit.tell(ARMS.X, rate([4, 9, 0, 6], [100] * 4), hour)
@@ -158,7 +158,7 @@ def test_fewer_events_are_better_where_less_is() -> None:
     assert np.bincount(ARMS.index(bandit.ask(9, n=100)), minlength=4).argmax() == 2
 
 
-def test_long_gaps_and_no_success_at_all_leave_finite_beliefs() -> None:
+def test_bandit_with_counts_stays_finite_after_long_gaps_without_success() -> None:
     bandit = policies.adaptive_gp_ucb(ARMS)
     for t in (1.0, 2.0, 1e6, 1e12):
         bandit.tell(ARMS.X, rate([0] * 4, [1, 10_000, 1, 1]), t)
@@ -170,7 +170,7 @@ def test_long_gaps_and_no_success_at_all_leave_finite_beliefs() -> None:
 
 
 @pytest.mark.parametrize("maker", [policies.adaptive_gp_ucb, policies.discounted_thompson])
-def test_many_plays_are_shared_by_the_chance_of_being_the_best(maker: Any) -> None:
+def test_ask_of_many_plays_follows_the_probability_of_being_best(maker: Any) -> None:
     player, chances = maker(Arms(["a", "b", "c", "d"])), np.array([0.02, 0.03, 0.06, 0.02])
     rng = np.random.default_rng(6)
     for hour in range(1, 13):
@@ -183,6 +183,6 @@ def test_many_plays_are_shared_by_the_chance_of_being_the_best(maker: Any) -> No
     assert set(ARMS.index(alone)) == {0, 1}
 
 
-def test_of_as_many_plays_as_points_each_is_another_one() -> None:
+def test_ask_of_as_many_plays_as_candidates_returns_each_once() -> None:
     player = policies.discounted_thompson(Candidates(ARMS.X))
     assert len(np.unique(player.ask(1, n=4), axis=0)) == 4

@@ -29,7 +29,7 @@ SPACE = EmpiricalSpace.of(COMPONENTS, VARIANCES, np.zeros(9))
 PLACES = EmpiricalSpace.of(COMPONENTS, np.zeros(9), np.linspace(0.2, 1.8, 9))
 
 
-def over_places(space: EmpiricalSpace) -> Array:
+def place_covariance(space: EmpiricalSpace) -> Array:
     """Return the covariance of the places."""
     V = space.place_features(9)
     return np.asarray(V @ space.feature_covariance(np.zeros((9, 9)), 1.0) @ V.T)
@@ -44,7 +44,7 @@ def autoregression(steps: int, rho: float, seed: int = 0) -> Array:
     return np.array(rows)
 
 
-def test_filters_have_moments_of_process_whose_components_have_their_own_times() -> None:
+def test_filters_have_moments_of_a_process_with_one_time_per_component() -> None:
     model = replace(
         ROUGH, static_space=PLACES, drift_space=SPACE, component_times=(9.0, 0.5), smooth=False
     )
@@ -69,24 +69,24 @@ def test_filters_have_moments_of_process_whose_components_have_their_own_times()
     np.testing.assert_allclose(H @ filters.covariance[0] @ H.T, covariance, atol=1e-6)
 
 
-def test_reading_table_has_means_and_gaps() -> None:
+def test_reading_table_averages_repeats_and_marks_gaps() -> None:
     table = reading_table(
         np.array([0, 0, 2]), np.array([1, 1, 0]), np.array([3.0, 5.0, -1.0]), count=2
     )
     np.testing.assert_array_equal(table, [[np.nan, 4.0], [np.nan, np.nan], [-1.0, np.nan]])
 
 
-def test_principal_components_keep_variances_and_shrink_the_rest() -> None:
+def test_principal_components_keep_variances_and_shrink_covariances() -> None:
     components, variances = principal_components(MATRIX, 0.25)
-    shrunk = components @ np.diag(variances) @ components.T
-    np.testing.assert_allclose(np.diag(shrunk), np.diag(MATRIX))
-    rest = ~np.eye(9, dtype=bool)
-    np.testing.assert_allclose(shrunk[rest], 0.75 * MATRIX[rest])
+    covariance = components @ np.diag(variances) @ components.T
+    np.testing.assert_allclose(np.diag(covariance), np.diag(MATRIX))
+    off_diagonal = ~np.eye(9, dtype=bool)
+    np.testing.assert_allclose(covariance[off_diagonal], 0.75 * MATRIX[off_diagonal])
     assert (np.diff(variances) <= 0).all()
 
 
-def test_principal_components_have_no_variance_below_zero() -> None:
-    # Correlations of pairs that were read at different times need not fit together.
+def test_principal_components_have_no_negative_variance() -> None:
+    # Correlations of pairs that were read at different times need not be consistent.
     pairs = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
     assert np.linalg.eigvalsh(pairs).min() < -0.5
     assert principal_components(pairs, 0.1)[1].min() == 0.0
@@ -118,8 +118,8 @@ def test_empirical_models_find_covariance_and_times(gaps: float) -> None:
         shrunk = 0.9 * MATRIX + 0.1 * np.diag(np.diag(MATRIX))
         assert isinstance(model.drift_space, EmpiricalSpace)
         assert isinstance(model.static_space, EmpiricalSpace)
-        np.testing.assert_allclose(over_places(model.drift_space), shrunk / unit, atol=0.1)
-        lasting = model.static * over_places(model.static_space)
+        np.testing.assert_allclose(place_covariance(model.drift_space), shrunk / unit, atol=0.1)
+        lasting = model.static * place_covariance(model.static_space)
         between = np.diag(lasting) - share * model.drift / unit * np.diag(MATRIX)
         np.testing.assert_allclose(between, between.mean(), atol=0.06)  # alike at all places
         np.testing.assert_allclose(lasting, np.diag(np.diag(lasting)), atol=1e-12)
@@ -138,12 +138,12 @@ def test_component_correlations_of_short_tables_are_not_too_small() -> None:
     np.testing.assert_allclose(np.mean(estimates, axis=0), rho, atol=0.03)
 
 
-def test_empirical_models_need_every_pair_of_places_together() -> None:
+def test_empirical_models_need_joint_readings_of_every_pair_of_places() -> None:
     table = autoregression(40, 0.8)
     assert empirical_models(table, 1.0)
     table[: 40 - CONFIG.fewest_pairs + 1, 0] = np.nan
     assert not empirical_models(table, 1.0)
-    assert not empirical_models(np.full((40, 3), 5.0), 1.0)  # nothing varies
+    assert not empirical_models(np.full((40, 3), 5.0), 1.0)  # constant readings
 
 
 def timed_readings(table: Array) -> TimedReadings:
@@ -160,7 +160,7 @@ def ensemble_of(table: Array) -> FilterEnsemble:
     return ensemble
 
 
-def test_filters_of_readings_are_those_of_one_time_after_the_other() -> None:
+def test_timed_readings_filters_equal_sequential_updates() -> None:
     table = autoregression(30, 0.8)
     ensemble, readings = ensemble_of(table), timed_readings(table)
     models = readings.models(9, 1.0)[:2]
@@ -187,12 +187,12 @@ def test_with_group_shares_the_weight_until_evidence_decides() -> None:
     assert both.weights[empirical].sum() > 0.8  # the process has this covariance
 
 
-def test_forecast_of_place_without_reading_follows_those_that_it_varies_with() -> None:
-    """Two places at opposite ends are alike, and their neighbours are not: distance cannot know."""
+def test_empirical_forecast_follows_correlated_places_at_any_distance() -> None:
+    """Two places at opposite ends vary alike, unlike their neighbours, which no distance can model."""
     rng, points = np.random.default_rng(5), np.arange(6.0)[:, None]
-    common = np.cumsum(rng.standard_normal(80)) / 3.0
+    shared_path = np.cumsum(rng.standard_normal(80)) / 3.0
     table = 0.1 * rng.standard_normal((80, 6))
-    table[:, [0, 5]] += common[:, None]
+    table[:, [0, 5]] += shared_path[:, None]
     ensemble = FilterEnsemble.of(points, 1e-4)
     for t, row in enumerate(table[:60]):
         ensemble = ensemble.update(np.arange(6), row, None, float(t))
@@ -206,8 +206,8 @@ def test_forecast_of_place_without_reading_follows_those_that_it_varies_with() -
     assert errors[1] < 0.5 * errors[0]
 
 
-def test_shrinkage_is_the_uncertainty_of_the_correlations() -> None:
-    """By the formula of Schaefer and Strimmer, pair by pair; the less is known, the more is shrunk."""
+def test_estimated_shrinkage_matches_schaefer_and_strimmer() -> None:
+    """By the formula of Schaefer and Strimmer, pair by pair: fewer readings, more shrinkage."""
     table = shared_weather(40, seed=2)
     covariance, count = np.cov(table.T, bias=True), table.shape[1]
     pairs = np.full((count, count), 40.0)

@@ -45,26 +45,28 @@ def filter_readings(model: ModelSpec, rows: Array, times: Array, y: Array) -> tu
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_filters_have_moments_of_dense_process(name: str) -> None:
+def test_filters_have_the_moments_of_the_dense_process(name: str) -> None:
     model = MODELS[name]
     rows, times, y = history()
     filters, _ = filter_readings(model, rows, times, y)
-    ahead = filters.predict(1.7)
+    prediction = filters.predict(1.7)
     every = np.arange(len(POINTS))
     H = filters.dynamics.observation(every)
     n, at = len(rows), np.full(len(POINTS), times[-1] + 1.7)
     K = dense_covariance(model, np.r_[rows, every], np.r_[times, at])
-    solved = np.linalg.solve(K[:n, :n] + model.nugget * np.eye(n), K[:n, n:])
-    # Features end at a ten-thousandth of the variance; what they leave out counts as noise.
-    close = 2e-3 if model.smooth else 1e-7
-    np.testing.assert_allclose(H @ ahead.mean[0], solved.T @ y, atol=5 * close)
-    residual = np.diag(ahead.dynamics.residual[0])
-    expected = K[n:, n:] - K[n:, :n] @ solved
-    np.testing.assert_allclose(H @ ahead.covariance[0] @ H.T + residual, expected, atol=close)
+    weights = np.linalg.solve(K[:n, :n] + model.nugget * np.eye(n), K[:n, n:])
+    # Features leave out a ten-thousandth of the variance, which counts as noise.
+    tolerance = 2e-3 if model.smooth else 1e-7
+    np.testing.assert_allclose(H @ prediction.mean[0], weights.T @ y, atol=5 * tolerance)
+    residual = np.diag(prediction.dynamics.residual[0])
+    expected = K[n:, n:] - K[n:, :n] @ weights
+    np.testing.assert_allclose(
+        H @ prediction.covariance[0] @ H.T + residual, expected, atol=tolerance
+    )
 
 
 @pytest.mark.parametrize("name", ["rough", "mixed", "seasonal"])
-def test_filters_have_scale_and_likelihood_of_conjugate_prior(name: str) -> None:
+def test_filters_have_scale_and_likelihood_of_the_conjugate_prior(name: str) -> None:
     model = MODELS[name]
     rows, times, y = history()
     filters, log_likelihood = filter_readings(model, rows, times, y)
@@ -76,8 +78,8 @@ def test_filters_have_scale_and_likelihood_of_conjugate_prior(name: str) -> None
 
 
 @pytest.mark.parametrize(("where", "hazard"), [("far from both", 0.05), ("between", 0.2)])
-def test_update_with_hazard_is_soft_reset(where: str, hazard: float) -> None:
-    """With nu, the probability of no restart: nu mean, nu^2 covariance + (1 - nu^2) prior."""
+def test_update_with_hazard_is_a_soft_reset(where: str, hazard: float) -> None:
+    """If nu is the probability of no restart: nu mean, nu^2 covariance + (1 - nu^2) prior."""
     rows, times, y = history()
     plain, _ = filter_readings(ROUGH, rows, times, y)
     soft = replace(
@@ -99,7 +101,7 @@ def test_update_with_hazard_is_soft_reset(where: str, hazard: float) -> None:
     expected, _ = shrunken.update(*readings)
     np.testing.assert_allclose(after.mean, expected.mean, rtol=1e-9)
     np.testing.assert_allclose(after.covariance, expected.covariance, rtol=1e-9)
-    if where == "between":  # the better fit tells how large the scale is
+    if where == "between":  # the more likely model determines the scale
         np.testing.assert_allclose(after.squares, expected.squares, rtol=1e-9)
 
 
@@ -113,7 +115,7 @@ def test_update_raises_noise_below_rounding() -> None:
     np.testing.assert_allclose(innovations.variances, expected, rtol=1e-3)
 
 
-def test_update_counts_innovation_by_share_of_variance_beyond_sensor() -> None:
+def test_update_weights_an_innovation_by_its_variance_beyond_sensor_noise() -> None:
     """For one reading: the share of its predictive variance that is not the sensor's noise."""
     (filters,) = filters_at_prior([ROUGH], POINTS, 3.0)
     for y, noise in ((1.4, 2.0), (0.3, 5.0), (0.5, 0.1)):
@@ -164,8 +166,8 @@ def sequential_update(filters: Filters, readings: list[StepReadings]) -> tuple[F
 
 @pytest.mark.parametrize("counts", [(1, 3, 4, 1, 2, 3), (20,), (300,)])
 @pytest.mark.parametrize("name", GROUPS)
-def test_batched_update_is_sequential_update(name: str, counts: tuple[int, ...]) -> None:
-    """Also for many readings of one time, which are taken in as batches."""
+def test_batched_update_equals_sequential_updates(name: str, counts: tuple[int, ...]) -> None:
+    """Many readings of one time, too, are split into batches."""
     (filters,) = filters_at_prior(GROUPS[name], POINTS, 3.0)
     filters, _ = sequential_update(filters, step_readings(1))
     one, log_likelihood = batched_update(filters, 0.0, step_readings(2, counts), 1.0)
@@ -177,7 +179,7 @@ def test_batched_update_is_sequential_update(name: str, counts: tuple[int, ...])
     assert one.models == filters.models
 
 
-def test_steps_with_many_readings_are_updated_alone() -> None:
+def test_step_batches_leave_steps_with_many_readings_alone() -> None:
     steps = step_readings(3, (2, 3, 20, 1, 8, 9, 40, 4))
     sizes = [[len(each.rows) for each in batch] for batch in step_batches(steps)]
     assert sizes == [[2, 3], [20], [1, 8], [9], [40], [4]]
@@ -189,10 +191,10 @@ def without_hazard(filters: Filters) -> Filters:
 
 
 @pytest.mark.parametrize(("jump", "hazard"), [(0.0, 0.01), (0.0, 0.2), (4.0, 0.1), (30.0, 0.01)])
-def test_batched_update_restarts_before_first_reading_or_not_at_all(
+def test_batched_update_restarts_before_the_first_reading_or_not_at_all(
     jump: float, hazard: float
 ) -> None:
-    """The soft reset of one model, beside a twin that never restarts."""
+    """One model has a hazard, and its twin never restarts."""
     static = replace(MIXED, static=0.95, drift=0.05, static_time=math.inf, nugget=0.02)
     (filters,) = filters_at_prior([static, replace(static, hazard=hazard)], POINTS, 3.0)
     filters, _ = sequential_update(without_hazard(filters), step_readings(1))
@@ -225,8 +227,10 @@ def test_batched_update_restarts_before_first_reading_or_not_at_all(
 
 
 @pytest.mark.parametrize("count", [100, 300])
-def test_batches_are_bounded(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-    """Factorisations are cubic, for readings of several steps and of one."""
+def test_ensemble_update_bounds_the_size_of_factorisations(
+    monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Factorisations are cubic in the size of a batch, for readings of several steps and of one."""
     sizes, factors = [0], linalg._factorise_each
     monkeypatch.setattr(linalg, "_factorise_each", lambda A: sizes.append(A.shape[1]) or factors(A))
     ensemble, rng = FilterEnsemble.of(POINTS, 0.1), np.random.default_rng(3)

@@ -1,4 +1,4 @@
-"""The weights of an ensemble, its predictions and its inactive models, against plain restatements."""
+"""Weights, predictions and inactive models of an ensemble, against plain restatements."""
 
 import math
 import pickle
@@ -26,7 +26,7 @@ from tvbandits.queries.plans import choose_questions
 from tvbandits.validation import Array
 
 
-def test_season_period_is_in_unit_of_time() -> None:
+def test_season_period_is_in_the_unit_of_time() -> None:
     ensemble = FilterEnsemble.of(POINTS, 0.04, [SEASONAL])
     for t in range(6):
         ensemble = ensemble.update([t], np.array([np.sin(t)]), None, 0.5 * t)
@@ -40,11 +40,11 @@ def test_season_period_is_in_unit_of_time() -> None:
 def ensemble_of_field(
     ensemble: FilterEnsemble, steps: int, jump_at: int | None = None, wander: float = 0.1
 ) -> FilterEnsemble:
-    """Return an ensemble that has read some places of a drifting field at every step."""
+    """Return an ensemble after readings of some places of a drifting field at every step."""
     rng = np.random.default_rng(3)
     field = rng.normal(0, 2, len(ensemble.points))
     for t in range(1, steps + 1):
-        # At the jump what was high becomes low.
+        # At the jump, high and low are exchanged.
         if t == jump_at:
             field = rng.permutation(-field)
         field = field + wander * rng.normal(size=len(field))
@@ -54,7 +54,7 @@ def ensemble_of_field(
     return ensemble
 
 
-def test_weights_follow_plain_restatement() -> None:
+def test_ensemble_weights_match_a_plain_restatement() -> None:
     rivals = [ROUGH, replace(ROUGH, nugget=0.4), replace(ROUGH, drift_time=20.0)]
     rng = np.random.default_rng(5)
     ensemble = FilterEnsemble.of(POINTS, 0.04, rivals)
@@ -75,27 +75,31 @@ def test_weights_follow_plain_restatement() -> None:
         np.testing.assert_allclose(ensemble.weights, np.exp(score) / np.exp(score).sum(), rtol=1e-8)
 
 
-def test_joint_posterior_has_dense_covariances() -> None:
+def test_joint_posterior_has_the_dense_covariances() -> None:
     rows, times, y = history()
     ensemble = replace(FilterEnsemble.of(POINTS, TINY, [ROUGH]), step_length=1.0)
     for t in np.unique(times):
         ensemble = ensemble.update(rows[times == t], y[times == t], None, float(t))
     unit = float(ensemble.filters[0].variance[0])
-    some, every = np.array([0, 4, 7]), np.arange(len(POINTS))
+    rows_of_query, every = np.array([0, 4, 7]), np.arange(len(POINTS))
     n, now = len(rows), times[-1]
     K = dense_covariance(
-        ROUGH, np.r_[rows, some, every], np.r_[times, [now] * 3, [now + 1.0] * len(every)]
+        ROUGH, np.r_[rows, rows_of_query, every], np.r_[times, [now] * 3, [now + 1.0] * len(every)]
     )
     data = K[:n, :n] + ROUGH.nugget * np.eye(n)
     posterior = K[n:, n:] - K[n:, :n] @ np.linalg.solve(data, K[:n, n:])
     joint = ensemble.joint_posterior(float(now) + 1.0)
-    np.testing.assert_allclose(joint.covariance(some, some), unit * posterior[:3, :3], atol=1e-6)
-    np.testing.assert_allclose(joint.cross_covariance(some), unit * posterior[:3, 3:], atol=1e-6)
+    np.testing.assert_allclose(
+        joint.covariance(rows_of_query, rows_of_query), unit * posterior[:3, :3], atol=1e-6
+    )
+    np.testing.assert_allclose(
+        joint.cross_covariance(rows_of_query), unit * posterior[:3, 3:], atol=1e-6
+    )
     noise = np.full(len(POINTS), unit * ROUGH.nugget)
     np.testing.assert_allclose(joint.noise_variance, noise, rtol=1e-6)
 
 
-def test_predict_includes_variance_between_models() -> None:
+def test_predict_adds_the_variance_between_models() -> None:
     far = replace(ROUGH, static_space=SpatialSpec("matern12", 0.5))
     ensemble = ensemble_of_field(FilterEnsemble.of(POINTS, 0.04, [ROUGH, far]), 6)
     means, variances = [], []
@@ -117,7 +121,7 @@ def test_predict_includes_variance_between_models() -> None:
     np.testing.assert_allclose(forecast.deviation, both)
 
 
-def test_joint_posterior_is_same_with_features_shared_or_not(monkeypatch) -> None:
+def test_joint_posterior_is_the_same_with_and_without_shared_features(monkeypatch) -> None:
     models = (ROUGH, replace(ROUGH, smooth=True), MIXED, replace(MIXED, smooth=True))
     ensemble = FilterEnsemble.of(POINTS, 0.1, models)
     for t, row in enumerate([0, 2, 1, 2]):
@@ -134,7 +138,7 @@ def test_joint_posterior_is_same_with_features_shared_or_not(monkeypatch) -> Non
     assert shared.covariance([0, 2], [1]) == pytest.approx(apart.covariance([0, 2], [1]), rel=1e-11)
 
 
-def test_large_innovations_inflate_deviations() -> None:
+def test_predict_inflates_deviations_after_large_innovations() -> None:
     ensemble = ensemble_of_field(FilterEnsemble.of(POINTS, 0.04, [ROUGH]), 40)
     jumped = ensemble_of_field(FilterEnsemble.of(POINTS, 0.04, [ROUGH]), 44, jump_at=41)
     assert jumped.mean_squared_innovation > 1.5 * ensemble.mean_squared_innovation
@@ -159,7 +163,7 @@ def test_prune_keeps_the_heaviest_models_within_capacity(monkeypatch) -> None:
     assert {model for each in filters for model in each.models} == heaviest
 
 
-def test_questions_are_distinct_and_every_fourth_is_uncertain() -> None:
+def test_choose_questions_selects_distinct_points_and_every_fourth_by_variance() -> None:
     joint = ensemble_of_field(FilterEnsemble.of(POINTS, 0.04), 6).joint_posterior(7.0)
     for count in range(4):
         assert len(set(choose_questions(joint, 5, count).tolist())) == 5
@@ -168,8 +172,8 @@ def test_questions_are_distinct_and_every_fourth_is_uncertain() -> None:
     assert np.array_equal(choose_questions(joint, 99), np.arange(len(POINTS)))
 
 
-def test_scale_of_function_survives_repeated_readings_and_loud_noise() -> None:
-    """The first readings tell how far it varies; 150 of its peak alone leave most of that."""
+def test_ensemble_scale_survives_repeated_readings_and_large_noise() -> None:
+    """Early readings determine the scale; 150 readings of the peak alone change it little."""
     x, rng = np.linspace(0.0, 1.0, 80)[:, None], np.random.default_rng(5)
     ensemble = FilterEnsemble.of(x, 0.01)
     for t in range(170):
@@ -185,7 +189,7 @@ def test_scale_of_function_survives_repeated_readings_and_loud_noise() -> None:
 
 @pytest.mark.parametrize("noise", [1e-12, 0.01, 1e12])
 @pytest.mark.parametrize("value", [0.0, 5.0, -1e3])
-def test_constant_rewards_are_predicted(noise: float, value: float) -> None:
+def test_predict_of_constant_rewards_is_the_constant(noise: float, value: float) -> None:
     ensemble = FilterEnsemble.of(POINTS, noise)
     for t in range(40):
         ensemble = ensemble.update([t % 4], np.array([value]), None, float(t))
@@ -195,7 +199,7 @@ def test_constant_rewards_are_predicted(noise: float, value: float) -> None:
         assert (forecast.learnable > 0).all()
 
 
-def test_start_anew_is_close_to_sequential_updates() -> None:
+def test_restarted_ensemble_is_close_to_sequential_updates() -> None:
     rng, steps = np.random.default_rng(4), CONFIG.start_steps[-1]
     line = np.linspace(0.0, 1.0, MODEL_CONFIG.largest_network + 1)[:, None]
     rows, t = rng.integers(0, len(line), steps + 1), np.arange(steps + 1.0)
@@ -212,7 +216,7 @@ def test_start_anew_is_close_to_sequential_updates() -> None:
         plain = plain.update(*each)
     ours, other = ensemble.predict(steps + 1.0), plain.predict(steps + 1.0)
     assert np.abs(ours.mean - other.mean).max() < 0.2 * other.learnable.max()
-    # The inflation is learned anew.
+    # The inflation is learned again.
     expected = other.learnable / plain.inflation
     np.testing.assert_allclose(ours.learnable / ensemble.inflation, expected, rtol=0.15)
 
@@ -231,7 +235,7 @@ def ensemble_of_wave(
     ensemble: FilterEnsemble | None = None,
     begin: int = 1,
 ) -> FilterEnsemble:
-    """Three readings of a wave a step; at a jump it turns over."""
+    """Return an ensemble after three readings of a wave a step; the wave changes its sign at a jump."""
     rng, ensemble = np.random.default_rng([4, begin]), ensemble or FilterEnsemble.of(GRID, 0.01)
     for t in range(begin, begin + steps):
         rows = rng.choice(len(GRID), 3, replace=False)
@@ -246,40 +250,44 @@ def inactive_count(ensemble: FilterEnsemble) -> int:
     return sum(len(each.filters) for each in ensemble._inactive.groups)
 
 
-def test_predict_is_close_to_prediction_of_all_models(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predict_is_close_to_that_of_an_ensemble_without_inactive_models(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     ensemble = ensemble_of_wave()
     assert inactive_count(ensemble) > len(ensemble.models) / 2
     monkeypatch.setattr(mixture, "CONFIG", replace(CONFIG, active_weight=1e-300))
-    everyone = ensemble_of_wave()
-    assert inactive_count(everyone) == 0
-    one, other = ensemble.predict(STEPS + 1.0), everyone.predict(STEPS + 1.0)
+    all_active = ensemble_of_wave()
+    assert inactive_count(all_active) == 0
+    one, other = ensemble.predict(STEPS + 1.0), all_active.predict(STEPS + 1.0)
     np.testing.assert_allclose(one.mean, other.mean, atol=0.02)
     np.testing.assert_allclose(one.deviation, other.deviation, rtol=0.05)
 
 
-def test_inactive_models_are_complete_and_lag_one_turn_at_most() -> None:
+def test_inactive_models_complete_the_ensemble_and_lag_at_most_one_period() -> None:
     ensemble = ensemble_of_wave()
     for steps in range(STEPS, STEPS + CONFIG.turn_period):
         ensemble = ensemble_of_wave(1, ensemble=ensemble, begin=steps + 1)
         inactive = [each for group in ensemble._inactive.groups for each in group.filters.models]
-        everyone = sorted(map(repr, (*ensemble.active_models, *inactive)))
-        assert everyone == sorted(map(repr, ensemble.models))
+        names = sorted(map(repr, (*ensemble.active_models, *inactive)))
+        assert names == sorted(map(repr, ensemble.models))
         assert len(ensemble._inactive.backlog) <= CONFIG.turn_period
         for each in ensemble._inactive.groups:
             assert ensemble.time - each.time <= CONFIG.turn_period + 1
 
 
-def test_jump_reactivates_models(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_update_reactivates_models_after_a_jump(monkeypatch: pytest.MonkeyPatch) -> None:
     jump = 41
     ensemble = ensemble_of_wave(jump + 6, jump_at=jump)
     monkeypatch.setattr(mixture, "CONFIG", replace(CONFIG, active_weight=1e-300))
-    everyone = ensemble_of_wave(jump + 6, jump_at=jump)
+    all_active = ensemble_of_wave(jump + 6, jump_at=jump)
     at = jump + 7.0
-    off, without = (np.abs(e.predict(at).mean + wave(at)).mean() for e in (ensemble, everyone))
-    assert off < 1.2 * without + 0.02
+    error, expected_error = (
+        np.abs(e.predict(at).mean + wave(at)).mean() for e in (ensemble, all_active)
+    )
+    assert error < 1.2 * expected_error + 0.02
 
 
-def test_exchange_leaves_active_models_above_smallest_weight() -> None:
+def test_exchange_keeps_active_models_above_the_smallest_weight() -> None:
     ensemble = ensemble_of_wave()
     step = ensemble._inactive.backlog[-1]._replace(t=ensemble.time + 1.0)
     _, log_weights, _ = ensemble._inactive.exchange(
@@ -288,11 +296,11 @@ def test_exchange_leaves_active_models_above_smallest_weight() -> None:
     assert log_weights.min() >= log_weights.max() + math.log(CONFIG.active_weight)
 
 
-def test_inactive_models_are_pickled() -> None:
+def test_ensemble_pickles_its_inactive_models() -> None:
     ensemble = ensemble_of_wave()
-    again = pickle.loads(pickle.dumps(ensemble))
-    assert is_same_value(ensemble, again)
+    loaded = pickle.loads(pickle.dumps(ensemble))
+    assert is_same_value(ensemble, loaded)
     for t in range(STEPS + 1, STEPS + 1 + CONFIG.turn_period):
         y = wave(t)[[3]]
-        ensemble, again = (each.update([3], y, None, float(t)) for each in (ensemble, again))
-    assert is_same_value(ensemble, again)
+        ensemble, loaded = (each.update([3], y, None, float(t)) for each in (ensemble, loaded))
+    assert is_same_value(ensemble, loaded)

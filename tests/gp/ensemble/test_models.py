@@ -1,4 +1,4 @@
-"""The sets of models, and the features that represent them."""
+"""The sets of models of an ensemble, and the features that represent them."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from tvbandits.gp.ensemble.models import (
 )
 
 
-def test_season_has_harmonics_of_periodic_kernel() -> None:
+def test_season_has_the_harmonics_of_the_periodic_kernel() -> None:
     season = Season(24.0, 2.0, SpatialSpec("identity"), harmonics=30)
     phase = np.linspace(0, 2 * np.pi, 50)
     kernel = np.exp(-2.0 * np.sin(phase / 2) ** 2 / season.length**2)
@@ -23,7 +23,7 @@ def test_season_has_harmonics_of_periodic_kernel() -> None:
     np.testing.assert_allclose(series, 2.0 * (kernel - mean) / (1.0 - mean), atol=1e-9)
 
 
-def test_function_models_scale_lengths_with_dimension() -> None:
+def test_function_models_scale_lengths_with_the_dimension() -> None:
     one, four = (
         [each.drift_space.length for each in function_models(dimension)] for dimension in (1, 4)
     )
@@ -32,7 +32,7 @@ def test_function_models_scale_lengths_with_dimension() -> None:
     assert FilterEnsemble.of(plane, 0.01).models == function_models(2)
 
 
-def test_representable_models_leave_little_residual() -> None:
+def test_representable_models_leave_little_residual_variance() -> None:
     scattered = np.random.default_rng(0).uniform(size=(200, 3))
     models = FilterEnsemble.of(scattered, 0.01).models
     lengths = sorted({each.drift_space.length for each in function_models(3)})

@@ -1,4 +1,4 @@
-"""The ensemble behind the protocol of posteriors, and late readings."""
+"""The ensemble as a posterior, and its buffer for late readings."""
 
 import pickle
 from dataclasses import replace
@@ -27,11 +27,11 @@ from tvbandits.gp.posterior import CandidateGrid, Conditioning, Data, Posterior
 from tvbandits.validation import Array
 
 POINTS = np.random.default_rng(3).uniform(0, 5, (9, 2))
-# As an ensemble holds them: each coordinate in the unit of its range.
+# An ensemble divides each coordinate by its range.
 RANGES = np.ptp(POINTS, axis=0)
 SCALED = POINTS / RANGES
 KERNEL = structured_kernel(RBF(1.0))
-NONE = Dataset.empty(2)
+NO_READINGS = Dataset.empty(2)
 
 
 def observations(steps: int = 12, seed: int = 0) -> Dataset:
@@ -45,17 +45,17 @@ def observations(steps: int = 12, seed: int = 0) -> Dataset:
 GRID = CandidateGrid(KERNEL, POINTS)
 
 
-def data_of(readings: Dataset) -> Data:
+def data_from(readings: Dataset) -> Data:
     return Data(np.column_stack([readings.X, readings.t]), readings.y[:, None], readings.variance)
 
 
-def conditioned(
+def posterior_at(
     now: float = 13.0,
     readings: Dataset | None = None,
     rule: ModelEnsemble = ModelEnsemble(),  # noqa: B008 - frozen
     previous: Posterior | None = None,
 ) -> EnsemblePosterior:
-    data = data_of(observations() if readings is None else readings)
+    data = data_from(observations() if readings is None else readings)
     return rule.condition(Conditioning(KERNEL, data, GRID, now, previous, noise_variance=0.01))
 
 
@@ -73,28 +73,28 @@ MIDDLING = ModelSpec(MIDDLE, MIDDLE, 0.5, 0.5, 0.1, 0.1, np.inf, 5.0, 3.0)
 
 
 def posterior_of_one(model: ModelSpec) -> EnsemblePosterior:
-    """As if there were only this model."""
-    return replace(conditioned(), buffer=ReplayBuffer(ensemble_of([model])))
+    """Return the posterior of an ensemble with one model."""
+    return replace(posterior_at(), buffer=ReplayBuffer(ensemble_of([model])))
 
 
 def inputs(X: Array, t: float = 13.0) -> Array:
     return np.column_stack([X, np.full(len(X), t)])
 
 
-def test_prediction_of_grid_is_forecast_of_ensemble() -> None:
-    posterior: Posterior = conditioned()
+def test_predict_of_grid_is_the_forecast_of_the_ensemble() -> None:
+    posterior: Posterior = posterior_at()
     forecast = ensemble_of().predict(13.0)
     mean, variance = posterior.predict(GRID)
     np.testing.assert_array_equal(mean[:, 0], forecast.mean)
     np.testing.assert_array_equal(variance, forecast.learnable**2)
     np.testing.assert_array_equal(posterior.predict(GRID)[0], mean)
-    again = posterior.predict(inputs(POINTS[[4, 1]]))
-    np.testing.assert_array_equal(again[0], mean[[4, 1]])
-    np.testing.assert_array_equal(again[1], variance[[4, 1]])
+    some = posterior.predict(inputs(POINTS[[4, 1]]))
+    np.testing.assert_array_equal(some[0], mean[[4, 1]])
+    np.testing.assert_array_equal(some[1], variance[[4, 1]])
     assert posterior.summary.size == 24
 
 
-def test_nugget_is_inflated() -> None:
+def test_ensemble_prior_inflates_the_nugget() -> None:
     posterior = posterior_of_one(MIDDLING)
     wide = replace(
         posterior, buffer=ReplayBuffer(replace(posterior.ensemble, mean_squared_innovation=4.0))
@@ -104,40 +104,40 @@ def test_nugget_is_inflated() -> None:
     np.testing.assert_allclose(deviation, wide.ensemble.predict(13.0).deviation)
 
 
-def test_condition_takes_readings_in_any_order_once() -> None:
+def test_condition_counts_each_reading_once_in_any_order() -> None:
     readings = observations()
-    backwards = conditioned(readings=readings.take(slice(None, None, -1)))
-    np.testing.assert_allclose(backwards.forecast.mean, conditioned().forecast.mean)
-    both = conditioned(
-        readings=readings, previous=conditioned(12.0, readings.take(readings.t < 12.0))
+    backwards = posterior_at(readings=readings.take(slice(None, None, -1)))
+    np.testing.assert_allclose(backwards.forecast.mean, posterior_at().forecast.mean)
+    both = posterior_at(
+        readings=readings, previous=posterior_at(12.0, readings.take(readings.t < 12.0))
     )
     assert both.summary.size == 24
-    np.testing.assert_array_equal(both.forecast.mean, conditioned().forecast.mean)
-    # Also where those that are new are not the last ones.
-    gap = conditioned(readings=readings.take(readings.t != 11.0))
+    np.testing.assert_array_equal(both.forecast.mean, posterior_at().forecast.mean)
+    # The new readings need not be the latest.
+    gap = posterior_at(readings=readings.take(readings.t != 11.0))
     np.testing.assert_array_equal(
-        conditioned(previous=gap).forecast.mean, conditioned().forecast.mean
+        posterior_at(previous=gap).forecast.mean, posterior_at().forecast.mean
     )
-    assert conditioned(previous=both) is both
-    # About the past it is the posterior of then.
-    then = conditioned(10.0, readings.take(readings.t <= 10.0))
-    np.testing.assert_array_equal(conditioned(10.0).forecast.mean, then.forecast.mean)
+    assert posterior_at(previous=both) is both
+    # The posterior of a past time ignores later readings.
+    past = posterior_at(10.0, readings.take(readings.t <= 10.0))
+    np.testing.assert_array_equal(posterior_at(10.0).forecast.mean, past.forecast.mean)
 
 
-def test_condition_ignores_previous_posterior_of_other_data_or_rule() -> None:
-    others = conditioned(readings=observations(seed=1))
+def test_condition_ignores_a_previous_posterior_of_other_data_or_rule() -> None:
+    others = posterior_at(readings=observations(seed=1))
     np.testing.assert_array_equal(
-        conditioned(previous=others).forecast.mean, conditioned().forecast.mean
+        posterior_at(previous=others).forecast.mean, posterior_at().forecast.mean
     )
-    of_more = conditioned(rule=ModelEnsemble(both=True))
+    of_more = posterior_at(rule=ModelEnsemble(both=True))
     np.testing.assert_array_equal(
-        conditioned(previous=of_more).forecast.mean, conditioned().forecast.mean
+        posterior_at(previous=of_more).forecast.mean, posterior_at().forecast.mean
     )
 
 
-@pytest.mark.parametrize("readings", [NONE, observations()])
-def test_condition_before_readings_is_prior(readings: Dataset) -> None:
-    prior = ModelEnsemble().condition(Conditioning(KERNEL, data_of(readings), GRID, 0.5))
+@pytest.mark.parametrize("readings", [NO_READINGS, observations()])
+def test_condition_before_any_reading_is_the_prior(readings: Dataset) -> None:
+    prior = ModelEnsemble().condition(Conditioning(KERNEL, data_from(readings), GRID, 0.5))
     mean, variance = prior.predict(GRID)
     assert (mean == 0).all()
     np.testing.assert_allclose(variance, KERNEL.diag(inputs(POINTS)))
@@ -148,21 +148,19 @@ def test_condition_before_readings_is_prior(readings: Dataset) -> None:
     assert less[2] < 0.1 * variance[2]
 
 
-def test_covariance_is_that_of_joint_posterior() -> None:
-    posterior = conditioned()
-    everyone = range(len(POINTS))
+def test_covariance_equals_that_of_the_joint_posterior() -> None:
+    posterior = posterior_at()
+    rows = range(len(POINTS))
     C = posterior.covariance(inputs(POINTS), inputs(POINTS))
     np.testing.assert_allclose(C, C.T, atol=1e-12)
     assert np.linalg.eigvalsh(C).min() > -1e-9
-    widening = posterior.ensemble.inflation**2
-    np.testing.assert_allclose(widening * np.diag(C), posterior.predict(GRID)[1], rtol=1e-8)
-    np.testing.assert_array_equal(
-        C, posterior.joint_posterior(13.0, 2.0).covariance(everyone, everyone)
-    )
+    inflation = posterior.ensemble.inflation**2
+    np.testing.assert_allclose(inflation * np.diag(C), posterior.predict(GRID)[1], rtol=1e-8)
+    np.testing.assert_array_equal(C, posterior.joint_posterior(13.0, 2.0).covariance(rows, rows))
 
 
-def test_shrunk_lowers_variances_as_conditioning() -> None:
-    posterior = conditioned()
+def test_fantasize_lowers_variances_as_conditioning() -> None:
+    posterior = posterior_at()
     C = posterior.covariance(inputs(POINTS), inputs(POINTS))
     noise = 0.04 + posterior.nugget_variance
     once = posterior.fantasize(inputs(POINTS[[3]]), 0.04, None)
@@ -173,24 +171,26 @@ def test_shrunk_lowers_variances_as_conditioning() -> None:
     among = C[np.ix_([3, 5], [3, 5])] + noise * np.eye(2)
     expected = before - np.einsum("ij,ij->j", C[[3, 5]], np.linalg.solve(among, C[[3, 5]]))
     np.testing.assert_allclose(twice, expected, rtol=1e-8)
-    np.testing.assert_array_equal(posterior.predict(GRID)[1], before)  # nothing changed it
-    # Together they are one after the other, also where a candidate is read again.
+    np.testing.assert_array_equal(
+        posterior.predict(GRID)[1], before
+    )  # `fantasize` has not changed it
+    # Several points at once equal one after the other, also with a repeated candidate.
     rows = inputs(POINTS[[3, 5, 3]])
     again = once.fantasize(rows[1:2], 0.2, None).fantasize(rows[2:], 0.1, None)
     together = posterior.fantasize(rows, np.array([0.04, 0.2, 0.1]), None)
     np.testing.assert_allclose(together.predict(GRID)[1], again.predict(GRID)[1], rtol=1e-8)
 
 
-def test_samples_have_covariance() -> None:
-    posterior = conditioned()
+def test_sample_has_the_posterior_covariance() -> None:
+    posterior = posterior_at()
     C = posterior.covariance(inputs(POINTS), inputs(POINTS))
-    drawn = posterior.sample(posterior.grid, 40_000, np.random.default_rng(0))
-    np.testing.assert_allclose(drawn.mean(axis=0), 0.0, atol=0.03 * np.sqrt(C.max()))
-    np.testing.assert_allclose(np.cov(drawn.T), C, atol=0.05 * C.max())
+    samples = posterior.sample(posterior.grid, 40_000, np.random.default_rng(0))
+    np.testing.assert_allclose(samples.mean(axis=0), 0.0, atol=0.03 * np.sqrt(C.max()))
+    np.testing.assert_allclose(np.cov(samples.T), C, atol=0.05 * C.max())
 
 
-def test_predict_of_candidates_among_other_points_is_that_of_grid() -> None:
-    posterior = conditioned()
+def test_predict_of_candidates_among_other_points_matches_the_grid() -> None:
+    posterior = posterior_at()
     mean, variance = posterior.predict(GRID)
     some = np.concatenate([POINTS[[2, 6]], POINTS[[2]] + 1e-7, [[1e4, 1e4]]])
     means, variances = posterior.predict(inputs(some))
@@ -199,8 +199,8 @@ def test_predict_of_candidates_among_other_points_is_that_of_grid() -> None:
     assert variances[3] > variance.max() > variances[2] > 0
 
 
-def test_predict_of_other_points_is_dense_kriging() -> None:
-    """One model, one shape: the simple kriging around the mean of the candidates."""
+def test_predict_of_other_points_matches_dense_kriging() -> None:
+    """With one model and one shape it is simple kriging around the mean of the candidates."""
     posterior = posterior_of_one(MIDDLING)
     X = np.array([[1.0, 1.0], [2.5, 4.0]])
     distance = lambda A, B: np.linalg.norm(A[:, None] - B[None], axis=2)  # noqa: E731
@@ -217,7 +217,7 @@ def test_predict_of_other_points_is_dense_kriging() -> None:
     np.testing.assert_allclose(variance, expected, rtol=1e-3)
 
 
-def test_prior_covariance_is_that_of_heaviest_model() -> None:
+def test_prior_covariance_is_that_of_the_heaviest_model() -> None:
     space = SpatialSpec("matern12", 0.5)
     one = ModelSpec(SpatialSpec("identity"), space, 0.4, 0.5, 0.1, 0.1, 50.0, 5.0, 3.0)
     Z = np.column_stack([POINTS[[0, 3, 3]], [2.0, 2.0, 8.0]])
@@ -233,7 +233,7 @@ def test_prior_covariance_is_that_of_heaviest_model() -> None:
 def test_condition_refuses_points_that_are_no_candidates() -> None:
     elsewhere = Dataset([[9.0, 9.0]], [1.0], [1.0], [1.0])
     with pytest.raises(ValueError, match=r"point \[9"):
-        conditioned(readings=elsewhere)
+        posterior_at(readings=elsewhere)
 
 
 PLACES = np.random.default_rng(1).uniform(0, 4, (6, 2))
@@ -266,11 +266,11 @@ def ensemble_in_order(readings: list[tuple[float, Readings]]) -> FilterEnsemble:
     return ensemble
 
 
-def test_late_readings_count_at_their_own_time() -> None:
+def test_replay_buffer_counts_late_readings_at_their_own_time() -> None:
     readings = history(CONFIG.replay_times + 5)
     late = [*readings[:-4], *readings[-3:], readings[-4]]  # the fourth last comes at the end
     assert is_same_value(buffer_of(late).latest, ensemble_in_order(readings))
-    # Also in the first steps, where the second time says how long a step is.
+    # Also in the first steps, when the second time determines the length of a step.
     assert is_same_value(
         buffer_of([readings[0], readings[2], readings[1]]).latest, ensemble_in_order(readings[:3])
     )
@@ -280,7 +280,7 @@ def test_late_readings_count_at_their_own_time() -> None:
     )
 
 
-def test_readings_of_one_time_are_taken_in_their_order() -> None:
+def test_replay_buffer_keeps_the_order_of_readings_of_one_time() -> None:
     readings, rng = history(5), np.random.default_rng(9)
     more = [(3.0, reading(rng)), (5.0, reading(rng))]
     expected = ensemble_in_order([*readings[:3], more[0], *readings[3:], more[1]])
@@ -288,16 +288,16 @@ def test_readings_of_one_time_are_taken_in_their_order() -> None:
     assert is_same_value(buffer_of([*readings, *more[::-1]]).latest, expected)
 
 
-def test_buffer_at_ignores_later_readings() -> None:
+def test_replay_buffer_at_ignores_later_readings() -> None:
     readings = history(6)
     buffer = buffer_of(readings)
     for t in (1.0, 3.0, 3.5, 6.0, 9.0):
         earlier = [each for each in readings if each[0] <= t]
         assert is_same_value(buffer.at(t), ensemble_in_order(earlier))
-    assert not buffer.at(0.5).filters  # there was no reading
+    assert not buffer.at(0.5).filters  # before any reading
 
 
-def test_buffer_is_bounded() -> None:
+def test_replay_buffer_is_bounded() -> None:
     sizes = []
     for steps in (CONFIG.replay_times + 5, CONFIG.replay_times + 30, CONFIG.replay_times + 60):
         buffer = buffer_of(history(steps))
@@ -306,7 +306,7 @@ def test_buffer_is_bounded() -> None:
     assert max(sizes) <= 1.1 * min(sizes)  # a backlog grows and shrinks
 
 
-def test_reading_before_buffer_counts_with_effective_noise() -> None:
+def test_replay_buffer_counts_earlier_readings_with_effective_noise() -> None:
     buffer = buffer_of(history(CONFIG.replay_times + 9))
     begins = buffer.start.time
     old = Readings(np.array([2]), np.array([3.0]), np.array([0.1]))
@@ -315,7 +315,7 @@ def test_reading_before_buffer_counts_with_effective_noise() -> None:
     assert noise > 0.1
     assert is_same_value(after.start, buffer.start.update(old.rows, old.values, noise, begins))
     assert after.latest.predict(20.0).mean[2] > buffer.latest.predict(20.0).mean[2]
-    # So old that it says nothing: nothing changes.
+    # A reading that is far too old changes nothing.
     assert (
         buffer.add(begins - 1e9, old) is buffer
         or not np.isfinite(effective_noise(buffer.start, 1e9, old.variance)).any()
@@ -323,7 +323,7 @@ def test_reading_before_buffer_counts_with_effective_noise() -> None:
 
 
 @pytest.mark.parametrize("smooth", [False, True])
-def test_decayed_noise_is_conditional_variance(smooth: bool) -> None:
+def test_effective_noise_gives_the_conditional_variance(smooth: bool) -> None:
     one = ModelSpec(EVERYWHERE, EVERYWHERE, 0.0, 1.0, 0.0, 0.0, np.inf, 4.0, 3.0, smooth)
     ensemble = replace(FilterEnsemble.of(PLACES, 0.1, (one,)), step_length=1.0)
     ensemble = ensemble.update([0], np.array([1.0]), None, 0.0)
@@ -336,7 +336,7 @@ def test_decayed_noise_is_conditional_variance(smooth: bool) -> None:
     np.testing.assert_allclose(unit - unit**2 / (unit + noise), then, rtol=1e-12)
 
 
-def test_advance_changes_no_forecast() -> None:
+def test_ensemble_advance_changes_no_forecast() -> None:
     ensemble = buffer_of(history(6)).latest
     later = ensemble.advance(7.5)
     ahead, again = ensemble.predict(9.0), later.predict(9.0)
@@ -347,7 +347,7 @@ def test_advance_changes_no_forecast() -> None:
     assert none.advance(3.0) is none
 
 
-def test_add_leaves_buffer_unchanged() -> None:
+def test_replay_buffer_add_leaves_the_buffer_unchanged() -> None:
     readings = history(6)
     buffer = buffer_of(readings)
     before: Array = buffer.latest.predict(8.0).mean.copy()
@@ -357,7 +357,7 @@ def test_add_leaves_buffer_unchanged() -> None:
     np.testing.assert_array_equal(buffer.latest.predict(8.0).mean, before)
 
 
-def test_predict_from_few_hundred_candidates_is_close_to_all(monkeypatch) -> None:
+def test_predict_by_kriging_from_200_candidates_is_close_to_all(monkeypatch) -> None:
     rng = np.random.default_rng(0)
     bandit = policies.adaptive_gp_ucb(
         Candidates(rng.uniform(0.0, 1.0, (300, 2))), noise_variance=0.01
@@ -366,17 +366,17 @@ def test_predict_from_few_hundred_candidates_is_close_to_all(monkeypatch) -> Non
         X = bandit.ask(t)
         bandit.tell(X, np.sin(5.0 * X[:, 0] + 0.1 * t), t)
     others = rng.uniform(0.0, 1.0, (20, 2))
-    everyone = bandit.predict(others, 13)
+    from_all = bandit.predict(others, 13)
     monkeypatch.setattr(
         posterior_module, "CONFIG", replace(posterior_module.CONFIG, kriging_points=200)
     )
     mean, deviation = bandit.predict(others, 13)
-    assert mean == pytest.approx(everyone[0], abs=1e-3)
-    assert deviation == pytest.approx(everyone[1], abs=0.03)  # rough models predict less from fewer
+    assert mean == pytest.approx(from_all[0], abs=1e-3)
+    assert deviation == pytest.approx(from_all[1], abs=0.03)  # rough models predict less from fewer
     monkeypatch.setattr(
         posterior_module, "CONFIG", replace(posterior_module.CONFIG, kriging_points=5)
     )
-    assert not np.allclose(bandit.predict(others, 13)[0], everyone[0], atol=2e-3)
+    assert not np.allclose(bandit.predict(others, 13)[0], from_all[0], atol=2e-3)
 
 
 # --- long histories -------------------------------------------------------------------------------
@@ -392,30 +392,30 @@ def test_first_row_of_latest_counts_times_and_readings(count: int, fewest: int, 
 
 @pytest.fixture
 def few_times(monkeypatch: pytest.MonkeyPatch) -> int:
-    """The number of times that the models of a new ensemble read, lowered."""
+    """Lower the number of times that the models of a new ensemble read."""
     few = replace(CONFIG, latest_times=12, latest_readings=1)
     monkeypatch.setattr(posterior_module, "CONFIG", few)
     return few.latest_times
 
 
-def test_new_ensemble_reads_latest_times_and_has_all_data(few_times: int) -> None:
+def test_new_ensemble_reads_the_latest_times_and_keeps_all_data(few_times: int) -> None:
     readings, rule = observations(60), ModelEnsemble(season=None)
     latest = readings.take(readings.t > 60 - few_times)
-    posterior, short = (conditioned(60.0, each, rule) for each in (readings, latest))
+    posterior, short = (posterior_at(60.0, each, rule) for each in (readings, latest))
     assert len(posterior.data) == 120
     assert (posterior.first_time, posterior.earlier_times) == (49.0, 48)
     assert is_same_value(posterior.buffer.latest, short.buffer.latest)
-    # It goes on as that ensemble, and a late reading from before its first time counts, too.
+    # Both continue alike, and count a late reading from before the first time of the ensemble.
     more = observations(61, seed=0).take(slice(120, None))
     late = Dataset(POINTS[:1], np.array([20.0]), np.array([9.0]), np.array([0.01]))
     both = [
-        conditioned(61.0, each.append(more).append(late), rule, before)
+        posterior_at(61.0, each.append(more).append(late), rule, before)
         for each, before in ((readings, posterior), (latest, short))
     ]
     np.testing.assert_array_equal(both[0].forecast.mean, both[1].forecast.mean)
 
 
-def test_covariance_of_long_history_is_that_of_all_its_times(
+def test_empirical_covariance_of_a_long_history_uses_all_of_its_times(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     few = replace(CONFIG, latest_times=24, latest_readings=1)
@@ -424,10 +424,10 @@ def test_covariance_of_long_history_is_that_of_all_its_times(
     table = 4.0 + rng.multivariate_normal(np.zeros(9), np.eye(9) + 0.8, 200)
     t = np.repeat(np.arange(200.0), 9)
     X, y = np.tile(POINTS, (200, 1)), table.ravel()
-    posterior = conditioned(199.0, Dataset(X, t, y, np.full(len(y), 0.01)), ModelEnsemble())
+    posterior = posterior_at(199.0, Dataset(X, t, y, np.full(len(y), 0.01)), ModelEnsemble())
     spaces = [each.drift_space for each in posterior.buffer.latest.active_models]
     estimated = next(each for each in spaces if isinstance(each, EmpiricalSpace))
-    # After its first 16 times the ensemble has learned it from these and the 176 before.
+    # After 16 times the ensemble estimates it from these times and the 176 before.
     expected = empirical_models(table[:192], 1.0)[0].drift_space
     assert isinstance(expected, EmpiricalSpace)
     np.testing.assert_allclose(estimated.variances, expected.variances)

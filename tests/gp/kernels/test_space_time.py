@@ -65,7 +65,7 @@ def rows(n: int, seed: int = 0) -> np.ndarray:
 
 
 @every_kernel
-def test_matrix_diagonal_and_definiteness(kernel: Kernel) -> None:
+def test_space_time_kernels_are_symmetric_definite_and_match_their_diagonal(kernel: Kernel) -> None:
     Z, other = rows(12), rows(5, seed=1)
     K = kernel(Z)
     np.testing.assert_allclose(K, kernel(Z, Z), rtol=1e-12)
@@ -77,24 +77,24 @@ def test_matrix_diagonal_and_definiteness(kernel: Kernel) -> None:
 
 
 @every_kernel
-def test_clone_theta_parameters_and_pickle(kernel: Kernel) -> None:
+def test_space_time_kernels_can_be_cloned_pickled_and_set(kernel: Kernel) -> None:
     Z = rows(6)
     assert clone(kernel) == kernel
     assert clone(kernel) is not kernel
     assert pickle.loads(pickle.dumps(kernel)) == kernel
     assert kernel.bounds.shape[:1] == kernel.theta.shape
     if kernel.n_dims:
-        moved = kernel.clone_with_theta(kernel.theta - 0.1)
-        np.testing.assert_allclose(moved.theta, kernel.theta - 0.1)
-        np.testing.assert_allclose(moved.clone_with_theta(kernel.theta)(Z), kernel(Z))
-        assert moved != kernel
+        other = kernel.clone_with_theta(kernel.theta - 0.1)
+        np.testing.assert_allclose(other.theta, kernel.theta - 0.1)
+        np.testing.assert_allclose(other.clone_with_theta(kernel.theta)(Z), kernel(Z))
+        assert other != kernel
     names = [part.name for part in kernel.hyperparameters]
     assert set(names) <= set(kernel.get_params())
     assert isinstance(kernel.is_stationary(), bool | np.bool_)
     assert type(kernel).__name__ in repr(kernel) or " " in repr(kernel)
 
 
-def test_nested_parameters_are_set_by_name() -> None:
+def test_space_time_kernel_sets_nested_parameters_by_name() -> None:
     kernel = OnSpace(RBF(0.4)) * Drift(0.1)
     kernel.set_params(k1__kernel__length_scale=0.7, k2__epsilon=0.2)
     assert kernel == OnSpace(RBF(0.7)) * Drift(0.2)
@@ -107,7 +107,7 @@ def test_nested_parameters_are_set_by_name() -> None:
 # --- formulas ------------------------------------------------------------------------------------
 
 
-def test_gram_matrices_are_the_plain_formulas() -> None:
+def test_space_time_kernels_match_their_formulas() -> None:
     Z = rows(7)
     age = np.abs(Z[:, None, 2] - Z[None, :, 2])
     squared = ((Z[:, None, :2] - Z[None, :, :2]) ** 2).sum(axis=-1)
@@ -126,7 +126,7 @@ def test_drift_refuses_a_rate_out_of_range(epsilon: float) -> None:
     refused(ValueError, "epsilon must", set_later, rows(3))
 
 
-def test_kernels_refuse_what_they_cannot_see() -> None:
+def test_space_time_kernels_refuse_invalid_arguments() -> None:
     refused(ValueError, 'epsilon_bounds="fixed"', Drift, 0.0)
     with pytest.raises(ValueError, match="Y is None"):
         Drift(0.1)(rows(3), rows(3), eval_gradient=True)
@@ -137,7 +137,7 @@ def test_kernels_refuse_what_they_cannot_see() -> None:
 # --- inputs and structure ------------------------------------------------------------------------
 
 
-def test_inputs_follow_the_kernel() -> None:
+def test_inputs_append_times_for_a_space_time_kernel_only() -> None:
     X, t = np.arange(6.0).reshape(3, 2), np.array([1.0, 2.0, 5.0])
     assert inputs(RBF(), X, t) is X
     np.testing.assert_array_equal(inputs(Drift(), X, t), np.column_stack([X, t]))
@@ -146,7 +146,7 @@ def test_inputs_follow_the_kernel() -> None:
         inputs(Drift(), X, [1.0, 2.0])
 
 
-def test_space_time_wraps_only_pure_space_kernels() -> None:
+def test_space_time_wraps_kernels_over_points_only() -> None:
     plain, drifting = 2.0 * RBF(), RBF() + 2.0 * OnTime(RBF()) ** 2
     assert not space_time.is_space_time(plain)
     assert space_time.is_space_time(drifting)
@@ -169,7 +169,7 @@ ADVANCING = [
 
 @pytest.mark.parametrize("kernel", ADVANCING, ids=repr)
 @pytest.mark.parametrize("h", [0.0, 0.7, 20.0])
-def test_advance_is_what_direct_evaluation_gives(kernel: Kernel, h: float) -> None:
+def test_advance_matches_direct_evaluation(kernel: Kernel, h: float) -> None:
     past = rows(8)
     now = np.column_stack([rows(5, seed=2)[:, :2], np.linspace(8.0, 9.0, 5)])
     factor = space_time.advance(kernel, h)
@@ -193,9 +193,9 @@ def test_advance_is_what_direct_evaluation_gives(kernel: Kernel, h: float) -> No
     ],
     ids=repr,
 )
-def test_advance_is_none_where_nothing_is_guaranteed(kernel: Kernel) -> None:
+def test_advance_is_none_for_kernels_without_a_common_factor(kernel: Kernel) -> None:
     assert space_time.advance(kernel, 1.0) is None
-    assert space_time.advance(RBF(), 1.0) == 1.0  # it does not see time
+    assert space_time.advance(RBF(), 1.0) == 1.0  # the kernel does not depend on time
 
 
 # --- check_kernel --------------------------------------------------------------------------------
@@ -256,25 +256,25 @@ def test_check_kernel_names_the_broken_property(how: str, message: str) -> None:
         (OnSpace(Drift()), "space-time"),
     ],
 )
-def test_check_kernel_refuses_structures(kernel: Any, message: str) -> None:
+def test_check_kernel_refuses_invalid_structures(kernel: Any, message: str) -> None:
     refused(ValueError, message, check_kernel, kernel, rows(9))
 
 
-def test_check_kernel_edges() -> None:
-    with pytest.raises(ValueError, match=r"sees rows \[x, t\], got points of dimension 1"):
+def test_check_kernel_handles_empty_large_and_many_points() -> None:
+    with pytest.raises(ValueError, match=r"needs rows \[x, t\], got points of dimension 1"):
         check_kernel(OnTime(RBF()), [[1.0], [2.0]])
     check_kernel(Broken(), rows(9))
     check_kernel(RBF(), np.empty((0, 2)))
     check_kernel(1e12 * RBF(), np.zeros((5, 2)))
-    seen: list[int] = []
+    sizes: list[int] = []
 
     class Counting(Broken):
         def diag(self, X: Any) -> Any:
-            seen.append(len(X))
+            sizes.append(len(X))
             return np.ones(len(X))
 
     check_kernel(Counting(), rows(1000))
-    assert seen == [kernel_matrix.CHECKED_POINTS]
+    assert sizes == [kernel_matrix.CHECKED_POINTS]
 
 
 # --- evidence ------------------------------------------------------------------------------------
@@ -282,7 +282,7 @@ def test_check_kernel_edges() -> None:
 
 @every_kernel
 @pytest.mark.parametrize("seed", [0, 1])
-def test_log_evidence_is_scikit_learns(kernel: Kernel, seed: int) -> None:
+def test_log_evidence_matches_scikit_learn(kernel: Kernel, seed: int) -> None:
     rng = np.random.default_rng(seed)
     Z, y, variance = rows(20, seed), rng.standard_normal(20), rng.uniform(0.01, 2.0, 20)
     oracle = GaussianProcessRegressor(kernel, alpha=variance, optimizer=None).fit(Z, y)
@@ -291,28 +291,28 @@ def test_log_evidence_is_scikit_learns(kernel: Kernel, seed: int) -> None:
         assert value == pytest.approx(oracle.log_marginal_likelihood_value_, rel=1e-10)
         assert gradient.shape == (0,)
         return
-    theirs = oracle.log_marginal_likelihood(kernel.theta, eval_gradient=True)
-    assert value == pytest.approx(theirs[0], rel=1e-10)
-    np.testing.assert_allclose(gradient, theirs[1], rtol=1e-7, atol=1e-8)
+    expected = oracle.log_marginal_likelihood(kernel.theta, eval_gradient=True)
+    assert value == pytest.approx(expected[0], rel=1e-10)
+    np.testing.assert_allclose(gradient, expected[1], rtol=1e-7, atol=1e-8)
 
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 15), st.integers(0, 10**6), st.floats(1e-3, 1e3))
-def test_profiled_mean_is_the_best_constant(n: int, seed: int, scale: float) -> None:
+def test_log_evidence_profiles_the_best_constant_mean(n: int, seed: int, scale: float) -> None:
     rng = np.random.default_rng(seed)
     Z = rows(n, seed)
     y, variance = scale * (3 + rng.standard_normal(n)), np.full(n, scale**2 * 0.1)
     kernel = ConstantKernel(scale**2, "fixed") * OnSpace(RBF(0.4, "fixed"))
-    found, _ = evidence.log_evidence(kernel, Z, y, variance, None)
+    profile, _ = evidence.log_evidence(kernel, Z, y, variance, None)
     inverse = np.linalg.inv(kernel(Z) + np.diag(variance))
     mean = (inverse @ y).sum() / inverse.sum()
-    assert found == pytest.approx(evidence.log_evidence(kernel, Z, y, variance, mean)[0])
+    assert profile == pytest.approx(evidence.log_evidence(kernel, Z, y, variance, mean)[0])
     for shift in (-0.1, 0.1):
-        assert evidence.log_evidence(kernel, Z, y, variance, mean + shift * scale)[0] < found
+        assert evidence.log_evidence(kernel, Z, y, variance, mean + shift * scale)[0] < profile
 
 
-def drawn(kernel: Kernel, n: int, mean: float, seed: int) -> Dataset:
-    """Observations of one path of the process, with a noise variance of 0.01 each."""
+def sample_of(kernel: Kernel, n: int, mean: float, seed: int) -> Dataset:
+    """Return observations of one path of the process, each with a noise variance of 0.01."""
     rng = np.random.default_rng(seed)
     X, t = rng.random((n, 2)), np.arange(n, dtype=float)
     K = kernel(inputs(kernel, X, t)) + 0.01 * np.eye(n)
@@ -320,25 +320,25 @@ def drawn(kernel: Kernel, n: int, mean: float, seed: int) -> Dataset:
 
 
 def test_fit_recovers_the_parameters_of_a_space_time_process() -> None:
-    data = drawn(ConstantKernel(2.0) * OnSpace(RBF(0.3)) * Drift(0.02), 150, mean=5.0, seed=3)
+    data = sample_of(ConstantKernel(2.0) * OnSpace(RBF(0.3)) * Drift(0.02), 150, mean=5.0, seed=3)
     start = ConstantKernel(1.0) * OnSpace(RBF(1.0)) * Drift(0.2)
     before = start.theta.copy()
-    found = evidence.fit(start, data)
+    kernel = evidence.fit(start, data)
     np.testing.assert_array_equal(start.theta, before)
     Z = inputs(start, data.X, data.t)
     better, worse = (
-        evidence.log_evidence(each, Z, data.y, data.variance, None)[0] for each in (found, start)
+        evidence.log_evidence(each, Z, data.y, data.variance, None)[0] for each in (kernel, start)
     )
     assert better > worse + 10
-    variance, length_scale, epsilon = np.exp(found.theta)
+    variance, length_scale, epsilon = np.exp(kernel.theta)
     assert 1.0 < variance < 4.0
     assert 0.22 < length_scale < 0.4
     assert 0.008 < epsilon < 0.05
 
 
-def test_gradient_of_the_profiled_evidence() -> None:
+def test_log_evidence_with_profiled_mean_has_the_gradient_of_differences() -> None:
     kernel = ConstantKernel(2.0) * OnSpace(RBF([0.3, 0.5])) * Drift(0.1)
-    data = drawn(kernel, 15, mean=4.0, seed=5)
+    data = sample_of(kernel, 15, mean=4.0, seed=5)
     Z = inputs(kernel, data.X, data.t)
 
     def profiled(theta: np.ndarray) -> Any:
@@ -349,7 +349,7 @@ def test_gradient_of_the_profiled_evidence() -> None:
     np.testing.assert_allclose(profiled(kernel.theta)[1], expected, rtol=1e-5, atol=1e-7)
 
 
-# --- a kernel that suits any problem: valid everywhere, made of terms, in proportion to the domain
+# --- the default kernel: valid everywhere, a sum of terms, with scales of the domain
 
 RNG = np.random.default_rng(0)
 
@@ -365,7 +365,7 @@ DOMAINS: dict[str, tuple[Any, float]] = {
 
 
 @pytest.mark.parametrize("name", DOMAINS)
-def test_ends_of_a_domain_are_as_far_apart_as_its_points(name: str) -> None:
+def test_ends_of_a_domain_span_its_extent(name: str) -> None:
     domain, extent = DOMAINS[name]
     assert np.ptp(ends_of(domain), axis=0).max() == pytest.approx(
         extent, rel=0.1 if "three" in name else 1e-9
@@ -373,7 +373,7 @@ def test_ends_of_a_domain_are_as_far_apart_as_its_points(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DOMAINS)
-def test_it_is_a_covariance_on_every_domain(name: str) -> None:
+def test_structured_kernel_is_a_covariance_on_every_domain(name: str) -> None:
     domain, _ = DOMAINS[name]
     points, times = anchors_of(domain, 60), RNG.integers(0, 40, 60)
     for space in space_kernels(domain):
@@ -382,45 +382,45 @@ def test_it_is_a_covariance_on_every_domain(name: str) -> None:
         check_kernel(kernel, inputs(kernel, points, np.resize(times, len(points))))
         assert terms_of(kernel) is not None
         assert leaves_of(kernel) is not None
-        # As they are given, all numbers are inside of the bounds of a fit.
+        # The initial hyperparameters are inside of the bounds of a fit.
         assert (kernel.theta > kernel.bounds[:, 0]).all()
         assert (kernel.theta < kernel.bounds[:, 1]).all()
 
 
-def test_what_drifts_is_smooth_and_the_rest_rough() -> None:
+def test_structured_kernel_drifts_smoothly_with_rough_other_terms() -> None:
     terms = terms_of(structured_kernel(RBF(0.7), Matern(0.4, nu=0.5)))
     spaces = {(term.order, math.isinf(term.time_scale)): term.space for term in terms if term.space}
     assert spaces == {
-        (1, True): Matern(0.4, nu=0.5),  # what stays
-        (2, False): RBF(0.7),  # what drifts
-        (1, False): Matern(0.4, nu=0.5),  # what is fast
+        (1, True): Matern(0.4, nu=0.5),  # the constant term
+        (2, False): RBF(0.7),  # the drift
+        (1, False): Matern(0.4, nu=0.5),  # the fast term
     }
 
 
-# On a box of several coordinates tv has a kernel of its own: tests/policies/test_boxes.py.
+# On a box of several coordinates adaptive_gp_ucb has another kernel: tests/policies/test_boxes.py.
 @pytest.mark.parametrize(
-    ("recipe", "name"), [("tv", "candidates"), ("frugal", "candidates"), ("frugal", "a box")]
+    ("policy", "name"), [("adaptive", "candidates"), ("frugal", "candidates"), ("frugal", "a box")]
 )
-def test_without_a_kernel_two_compete(recipe: str, name: str) -> None:
+def test_policies_without_a_kernel_compare_a_smooth_and_a_rough_one(policy: str, name: str) -> None:
     domain, _ = DOMAINS[name]
-    if recipe == "tv":
-        made = policies.adaptive_gp_ucb(
+    if policy == "adaptive":
+        recipe = policies.adaptive_gp_ucb(
             domain, noise_variance=0.01, options=Options(refit=True)
         ).recipe
     else:
         expert = CallableExpert(lambda X, _t: X[:, 0], 0.01)
-        made = policies.frugal_gp_ucb(
+        recipe = policies.frugal_gp_ucb(
             domain, noise_variance=0.01, expert=expert, options=Options(refit=True)
         ).recipe
     smooth, rough = space_kernels(domain)
-    assert made.kernel == structured_kernel(smooth)
-    assert made.learn is not None
-    assert made.learn.rivals == (structured_kernel(smooth, rough),)
-    assert made.learn.in_steps
+    assert recipe.kernel == structured_kernel(smooth)
+    assert recipe.learn is not None
+    assert recipe.learn.rivals == (structured_kernel(smooth, rough),)
+    assert recipe.learn.in_steps
 
 
 @pytest.mark.parametrize("name", DOMAINS)
-def test_anchors(name: str) -> None:
+def test_anchors_of_a_domain_are_its_candidates_or_span_its_box(name: str) -> None:
     domain, _ = DOMAINS[name]
     anchors = anchors_of(domain, 64)
     np.testing.assert_array_equal(domain.check(anchors), anchors)
@@ -434,7 +434,7 @@ def test_anchors(name: str) -> None:
 
 
 class Disc:
-    """A domain of a user's own."""
+    """A domain that a user has written."""
 
     dimension = 2
 
@@ -443,7 +443,7 @@ class Disc:
         return np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
 
 
-def test_a_domain_of_another_kind() -> None:
+def test_anchors_and_ends_of_a_custom_domain_are_inside_of_it() -> None:
     disc: Any = Disc()
     assert 5.0 < np.ptp(ends_of(disc), axis=0).max() <= 6.0
     assert (np.linalg.norm(anchors_of(disc), axis=1) <= 3.0).all()
@@ -458,7 +458,7 @@ def points(n: int, d: int = 3) -> np.ndarray:
     return np.random.default_rng(n).uniform(-1, 1, (n, d))
 
 
-def test_columns_of_one_coordinate_share_a_length_scale() -> None:
+def test_coordinates_kernel_shares_a_length_scale_among_columns_of_a_coordinate() -> None:
     X, Y = points(7), points(5)
     each = [Matern(0.4, nu=2.5)(X[:, :1], Y[:, :1]), Matern(0.7, nu=2.5)(X[:, 1:], Y[:, 1:])]
     joint = Matern([0.4, 0.7, 0.7], nu=2.5)(X, Y)
@@ -469,7 +469,7 @@ def test_columns_of_one_coordinate_share_a_length_scale() -> None:
 
 
 @pytest.mark.parametrize("additive", [1e-3, 0.5, 40.0])
-def test_it_is_a_joint_matern_kernel_and_one_for_each_coordinate(additive: float) -> None:
+def test_coordinates_kernel_is_joint_matern_plus_one_for_each_coordinate(additive: float) -> None:
     X, Y = points(7), points(5)
     joint = Matern(SCALES, nu=2.5)(X, Y)
     each = [Matern(SCALES[j], nu=2.5)(X[:, [j]], Y[:, [j]]) for j in range(3)]
