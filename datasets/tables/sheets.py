@@ -107,7 +107,7 @@ def read_sheet(path: Path, options: FileOptions, *, may_be_empty: bool = False) 
     Raises
     ------
     ValueError, OSError
-        If it cannot be read, or has no row; see `tvbandits.io.naming`.
+        If it cannot be read, or has no row; see `tvbandits.io.name_file_in_errors`.
 
     Examples
     --------
