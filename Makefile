@@ -1,5 +1,5 @@
-# `make demo` and `make test` set up everything they need in .venv and reuse it while it is current: the demo
-# installs what it takes to run, the tests add what developers need.
+# `make demo` and `make test` set up .venv with everything they need, and reuse it until pyproject.toml or
+# constraints.txt changes. The demo installs the run-time dependencies, the tests also those of developers.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,7 +8,7 @@ DEV := $(VENV)/.to-develop
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 DEMO_OUT ?= demo
 DEMO := --policy uniform --policy sw-gp-ucb --policy adaptive-gp-ucb --policy sparq-gp-ucb --policy frugal-gp-ucb:queries_per_step=2
-# Processes that run tests: `make test WORKERS=0` runs them one after the other.
+# The number of processes that run tests; `make test WORKERS=0` runs all tests in one process.
 WORKERS ?= auto
 
 .PHONY: demo test test-all test-kernels lint types wheel docs results benchmarks board peers integrations lowest newest clean
@@ -32,18 +32,19 @@ demo: $(RUN)
 	@echo "500 steps of a bump that wanders, 3 seeds, 5 policies: one to two minutes on two cores"
 	$(BIN)/tvbandits compare drifting-bump $(DEMO) --seeds 3 --out $(DEMO_OUT)
 
-# Without PYTHONDONTWRITEBYTECODE, under which every run rewrites the assertions of every test again.
+# PYTHONDONTWRITEBYTECODE is unset, so that pytest can cache the tests with rewritten assertions.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
-# What takes a few minutes; `test-all` adds the tests marked slow: servers, browsers, brokers, processes that
-# are killed, long attacks, results and examples that are run again.
+# These tests take a few minutes. `test-all` adds the tests marked slow: those with servers, browsers,
+# brokers or killed processes, long attacks, and those that repeat results and examples.
 test: $(DEV)
 	$(PYTEST) -m "not slow"
 
 test-all: $(DEV)
 	$(PYTEST)
 
-# Results must not depend on the BLAS kernel or its threads: the tests of the numerics under each that runs here.
+# Run the numerical tests with each BLAS kernel that this processor supports, with one and two threads, since
+# results must not depend on them.
 NUMERICS = $(addprefix tests/,domains gp forgetting acquisition queries bandit policies)
 test-kernels: $(DEV)
 	for kernel in Prescott Haswell Zen SkylakeX; do \
@@ -67,7 +68,7 @@ types: $(DEV)
 wheel: $(DEV)
 	PYTHON=$(PYTHON) bash .ci/wheel
 
-# The site, from nothing: every example runs, and a broken link or a public name that is missing fails.
+# Build the site from scratch: all examples run; a broken link or a missing public name is an error.
 docs: $(DEV)
 	@echo "adding what the pages need"
 	@$(PIP) --no-build-isolation -e '.[docs]'
@@ -75,24 +76,24 @@ docs: $(DEV)
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "site/index.html"
 
-# The quick tables and pictures of the pages, made again and compared with what stands there.
+# Repeat the quick tables and pictures of the pages, and compare them with the pages.
 results: $(DEV)
 	$(BIN)/python -m docs.making.check
 
 benchmarks: $(DEV)
 	$(BIN)/python -m benchmarks
 
-# Tables and pictures of a named suite; the same command goes on where it was stopped.
+# Make the tables and pictures of a named suite; after an interruption, the same command continues.
 board: $(DEV)
 	$(BIN)/tvbandits board $(SUITE)
 
-# Other packages, in an environment of their own: some gigabytes, most of it PyTorch.
+# Run other packages in an environment of their own, which takes some gigabytes, mostly for PyTorch.
 peers: $(DEV)
 	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/python -m pip install --quiet -r benchmarks/peers/requirements.txt
 	$(BIN)/python -m benchmarks.peers
 
-# Xopt needs PyTorch: in an environment of its own, so that nobody else has to wait for it.
+# Test the Xopt generator in an environment of its own, since Xopt needs PyTorch, whose installation is slow.
 integrations:
 	test -x .venv-xopt/bin/python || $(PYTHON) -m venv .venv-xopt
 	.venv-xopt/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
@@ -101,17 +102,17 @@ integrations:
 	@echo "Xopt's own tests of every generator that it knows, TVGenerator among them"
 	.venv-xopt/bin/python -m pytest -q -c /dev/null -p no:cacheprovider -p tvbandits.integrations.xopt --pyargs xopt.tests.test_generator
 
-# The oldest versions that pyproject.toml admits, in an environment of their own: the quick tests of what computes.
-# Their own deprecations are not ours to mend, so that these warnings are no errors here.
-THEIRS := Deprecation PendingDeprecation Future
+# Run the quick numerical tests with the oldest versions that pyproject.toml allows, in an environment of
+# their own. Deprecation warnings of old versions are not errors here.
+IGNORED := Deprecation PendingDeprecation Future
 LOWEST := tests/domains tests/gp tests/acquisition tests/queries tests/forgetting tests/bandit tests/comparison tests/datasets tests/cli/test_main.py
 lowest:
 	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
 	VIRTUAL_ENV=.venv-lowest .venv-lowest/bin/uv pip install --quiet --resolution lowest-direct -e '.[parquet,postgresql,service,mqtt,optuna,dask]' 'pytest>=8' 'pytest-xdist>=3.5' 'hypothesis>=6.100' 'dppy>=0.3.3'
-	.venv-lowest/bin/python -m pytest -q -n $(WORKERS) $(THEIRS:%=-W ignore::%Warning) -m "not slow" $(LOWEST)
+	.venv-lowest/bin/python -m pytest -q -n $(WORKERS) $(IGNORED:%=-W ignore::%Warning) -m "not slow" $(LOWEST)
 
-# The newest versions there are, with no constraints, in an environment of their own.
+# Run the quick tests with the newest versions, without constraints, in an environment of their own.
 newest:
 	test -x .venv-newest/bin/python || $(PYTHON) -m venv .venv-newest
 	.venv-newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager -e '.[dev]'

@@ -384,12 +384,12 @@ def finite_number(
     ValueError
         If the value is not a number, not finite, or out of bounds.
     """
-    inside = is_finite_number(value)
-    if inside:
+    is_valid = is_finite_number(value)
+    if is_valid:
         number = float(value)  # type: ignore[arg-type]
-        inside = number >= low if above is None else number > above
-        inside = inside and (number <= high if below is None else number < below)
-    if not inside:
+        is_valid = number >= low if above is None else number > above
+        is_valid = is_valid and (number <= high if below is None else number < below)
+    if not is_valid:
         bounds = low if above is None else above, high if below is None else below
         needs = _describe_interval(*bounds, above is not None, below is not None)
         hint = f": {DATES}" if is_date(value) else ""

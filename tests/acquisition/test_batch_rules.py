@@ -1,4 +1,4 @@
-"""Batch rules against brute force, and what they guarantee about whole batches of a bandit."""
+"""Batch rules against brute force, whole batches of bandits, and Thompson sampling."""
 
 import math
 from functools import partial
@@ -28,7 +28,7 @@ from tvbandits.acquisition.batches import (
     ProductRatio,
     count_to,
 )
-from tvbandits.acquisition.rules import samples as drawn_for
+from tvbandits.acquisition.rules import samples as draw_samples
 from tvbandits.acquisition.widths import BBKBWidth, Fixed
 from tvbandits.bandit.state import restore_generator
 from tvbandits.gp.kernels.space_time import Drift, OnSpace
@@ -59,7 +59,7 @@ def clear_of_rounding(values: list[float], bound: float) -> bool:
 
 @settings(deadline=None)
 @given(SHARES, BOUNDS)
-def test_the_global_rule_is_a_sum_and_that_of_gp_bucb_a_product(
+def test_global_ratio_ends_by_a_sum_and_product_ratio_by_a_product(
     shares: list[float], bound: float
 ) -> None:
     sums = [1 + sum(shares[:n]) for n in range(1, 31)]
@@ -76,13 +76,13 @@ def test_the_global_rule_is_a_sum_and_that_of_gp_bucb_a_product(
             assert length(rule, steps) == first_above(values, bound)
 
 
-def batch_of(points: list[int], covariance: Array, asked: list[int]) -> list[BatchStep]:
-    """The steps of a batch out of points whose covariance over the noise is given."""
+def batch_of(points: list[int], covariance: Array, evaluated: list[int]) -> list[BatchStep]:
+    """Return the steps of a batch of points, given their covariance divided by the noise."""
 
     def step(n: int) -> BatchStep:
         def shares(Z: Array) -> Array:
             rows = Z[:, 0].astype(int)
-            asked.extend(rows.tolist())
+            evaluated.extend(rows.tolist())
             return np.asarray(covariance[rows] ** 2 / np.diagonal(covariance))
 
         def covariances(Z: Array) -> Array:
@@ -95,11 +95,11 @@ def batch_of(points: list[int], covariance: Array, asked: list[int]) -> list[Bat
 
 @settings(deadline=None)
 @given(st.integers(0, 10**6), BOUNDS, st.floats(0.05, 0.5), st.integers(1, 8))
-def test_the_local_rule_is_a_sum_everywhere(
+def test_local_ratio_ends_by_the_largest_sum_over_all_candidates(
     seed: int, bound: float, size: float, rank: int
 ) -> None:
-    """It ends no earlier than the global rule, and looks everywhere only where the batch leaves open."""
-    rng, asked = np.random.default_rng(seed), list[int]()
+    """It ends no earlier than the global rule, and evaluates all candidates only when needed."""
+    rng, evaluated = np.random.default_rng(seed), list[int]()
     features = size * rng.standard_normal((12, rank))
     covariance, points = features @ features.T + 1e-6 * np.eye(12), rng.integers(0, 8, 30).tolist()
     shares = covariance[points] ** 2 / np.diagonal(covariance)
@@ -108,29 +108,29 @@ def test_the_local_rule_is_a_sum_everywhere(
         1 + np.linalg.eigvalsh(covariance[np.ix_(points[:n], points[:n])])[-1] for n in range(1, 31)
     ]
     if clear_of_rounding([*everywhere, *largest], bound):
-        ended = length(LocalRatio(bound), batch_of(points, covariance, asked))
-        assert ended == first_above(everywhere, bound)
-        assert ended >= length(GlobalRatio(bound), batch_of(points, covariance, asked))
-        assert not asked or first_above(largest, bound) <= 30
-        assert len(asked) == len(set(asked))  # a point that comes again is not computed again
+        end = length(LocalRatio(bound), batch_of(points, covariance, evaluated))
+        assert end == first_above(everywhere, bound)
+        assert end >= length(GlobalRatio(bound), batch_of(points, covariance, evaluated))
+        assert not evaluated or first_above(largest, bound) <= 30
+        assert len(evaluated) == len(set(evaluated))  # no point is computed twice
 
 
-def test_the_local_rule_ends_where_a_point_that_is_not_in_the_batch_says_so() -> None:
-    """It lies between the two of the batch: what they say of it adds up."""
+def test_local_ratio_ends_by_a_point_outside_of_the_batch() -> None:
+    """The third point lies between the two of the batch, so that its terms add up."""
     features = np.array([[1.0, 0.75], [1.0, -0.75], [1.0, 0.0]])
     covariance = 0.55 * features @ features.T
-    asked: list[int] = []
-    assert length(LocalRatio(2.0), batch_of([0, 1], covariance, asked)) == 2
-    assert asked == [0, 1]
+    evaluated: list[int] = []
+    assert length(LocalRatio(2.0), batch_of([0, 1], covariance, evaluated)) == 2
+    assert evaluated == [0, 1]
 
 
-def test_what_reaches_the_bound_exactly_does_not_exceed_it() -> None:
+def test_ratio_rules_do_not_end_at_exactly_the_bound() -> None:
     steps = batch_of([0] * 4, np.array([[0.5]]), [])
     assert length(GlobalRatio(2.0), steps) == 3
     assert length(LocalRatio(2.0), steps) == 3
 
 
-def test_one_and_fixed_sizes() -> None:
+def test_one_and_count_to_end_after_a_fixed_number_of_points() -> None:
     free = BatchStep(0.0, 0.0, nothing, nothing)
     assert length(One(), [free] * 3) == 1
     assert One().ratio_bound == 1.0
@@ -152,33 +152,36 @@ def bandit(batch: BatchRule, posterior: Exact | Nystrom, **more: Any) -> Bandit:
     return Bandit(Recipe(**usual, posterior=posterior, batching=Batching(batch, **sizes)), seed=3)
 
 
-def informed(b: Bandit) -> Bandit:
-    """With enough rewards for batches of some length."""
+def tell_rewards(b: Bandit) -> Bandit:
+    """Tell enough rewards for batches of some length, and return the bandit."""
     X = b.recipe.domain.sample(60, np.random.default_rng(1))
     b.tell(X, np.sin(5 * X[:, 0]))
     return b
 
 
-def plainly(b: Bandit, X: Array, noise: float = NOISE) -> Dense | Sparse:
-    """The posterior of the last ask with the points `X` observed on top."""
+def dense_with(b: Bandit, X: Array, noise: float = NOISE) -> Dense | Sparse:
+    """Return the posterior of the last ask, with the points `X` observed in addition."""
     p = b.state.posterior
-    more = Dense(
+    dense_posterior = Dense(
         p.kernel,
         np.concatenate([p.data.Z, X]),
         np.zeros((len(p.data) + len(X), 1)),
         np.append(p.data.variance, np.full(len(X), noise)),
     )
     if isinstance(p, SparsePosterior) and isinstance(b.recipe.posterior, Nystrom):
-        return Sparse(p.kernel, p.dictionary.rows.Z, more.X, more.Y, more.v)
-    return more
+        return Sparse(
+            p.kernel, p.dictionary.rows.Z, dense_posterior.X, dense_posterior.Y, dense_posterior.v
+        )
+    return dense_posterior
 
 
-def breaks(rule: BatchRule, b: Bandit, batch: Array) -> bool:
-    """Whether the whole batch, as it is, exceeds the bound of its rule."""
-    start = plainly(b, batch[:0])
+def exceeds_bound(rule: BatchRule, b: Bandit, batch: Array) -> bool:
+    """Return whether the whole batch exceeds the bound of its rule."""
+    start = dense_with(b, batch[:0])
     if isinstance(rule, ProductRatio):
         shares = [
-            plainly(b, batch[:n]).variance(batch[n : n + 1])[0] / NOISE for n in range(len(batch))
+            dense_with(b, batch[:n]).variance(batch[n : n + 1])[0] / NOISE
+            for n in range(len(batch))
         ]
         return math.prod(1 + share for share in shares) > rule.ratio_bound
     total = 1 + start.variance(batch).sum() / NOISE
@@ -191,17 +194,18 @@ def breaks(rule: BatchRule, b: Bandit, batch: Array) -> bool:
 @pytest.mark.parametrize("posterior", [Exact(), Nystrom(2.0), Nystrom(2.0, keep=False)])
 @pytest.mark.parametrize("C", [1.5, 2.5])
 @pytest.mark.parametrize("rule", [GlobalRatio, LocalRatio, ProductRatio])
-def test_a_batch_ends_with_the_point_that_breaks_its_rule(
+def test_ask_ends_a_batch_with_the_point_that_exceeds_the_bound(
     rule: Any, C: float, posterior: Exact | Nystrom
 ) -> None:
-    """And until then variances have not fallen by more than C at any point of the domain."""
-    b, rng = informed(bandit(rule(C), posterior)), np.random.default_rng(0)
+    """Before, variances have fallen by at most C at every point of the domain."""
+    b, rng = tell_rewards(bandit(rule(C), posterior)), np.random.default_rng(0)
     sizes = []
     for _ in range(6):
         batch = b.ask()
-        assert breaks(rule(C), b, batch)
-        assert not breaks(rule(C), b, batch[:-1])  # and no shorter one, since nothing is negative
-        start, now = (plainly(b, X).variance(DOMAIN.X) for X in (batch[:0], batch[:-1]))
+        assert exceeds_bound(rule(C), b, batch)
+        # No shorter batch exceeds it, as all terms are positive.
+        assert not exceeds_bound(rule(C), b, batch[:-1])
+        start, now = (dense_with(b, X).variance(DOMAIN.X) for X in (batch[:0], batch[:-1]))
         # Lemmas 1 and 3 hold for the ratio of variances, which is larger than that of deviations.
         assert (start / now).max() <= C * (1 + 1e-9)
         b.tell(batch, np.sin(5 * batch[:, 0]) + math.sqrt(NOISE) * rng.standard_normal(len(batch)))
@@ -209,7 +213,7 @@ def test_a_batch_ends_with_the_point_that_breaks_its_rule(
     assert max(sizes) > (1 if C < 2 else 3)
 
 
-def test_largest_batch() -> None:
+def test_ask_ends_a_batch_at_the_largest_size_with_a_warning() -> None:
     for posterior in (Exact(), Nystrom(2.0)):
         b = bandit(GlobalRatio(1e6), posterior, largest=7)
         with pytest.warns(BatchLimitWarning, match="limit of 7 points"):
@@ -219,15 +223,17 @@ def test_largest_batch() -> None:
         assert len(b.ask()) == 4
 
 
-def test_the_local_rule_needs_candidates() -> None:
+def test_local_ratio_refuses_a_box() -> None:
     with pytest.raises(ValueError, match="Box"):
         bandit(LocalRatio(2.0), Exact(), domain=Box([(0.0, 1.0)]))
 
 
 @pytest.mark.parametrize("posterior", [Exact(), Nystrom(2.0), Nystrom(2.0, keep=False)])
 @pytest.mark.parametrize("P", [5])
-def test_uncertainty_sampling_is_algorithm_3_in_batches(P: int, posterior: Exact | Nystrom) -> None:
-    """As many plays, filled up to whole batches of P, and each the most uncertain one: exactly."""
+def test_smallest_batch_starts_with_uncertainty_sampling_of_algorithm_3(
+    P: int, posterior: Exact | Nystrom
+) -> None:
+    """The plays are as many, filled up to whole batches of P, and each is the most uncertain one."""
     b, rng = bandit(GlobalRatio(2.0), posterior, smallest=P), np.random.default_rng(0)
     rows: list[int] = []
     plays = len(uncertainty_sampling(DOMAIN.X, Matern(0.35, nu=2.5), NOISE, P))
@@ -240,28 +246,28 @@ def test_uncertainty_sampling_is_algorithm_3_in_batches(P: int, posterior: Exact
             variance = so_far.variance(DOMAIN.X)
             assert variance[row] >= variance.max() - 1e-9
             rows.append(row)
-        # Rewards say where the best points are; uncertainty sampling does not care.
+        # Rewards have a maximum, which uncertainty sampling ignores.
         b.tell(batch, 5 * batch[:, 0] + math.sqrt(NOISE) * rng.standard_normal(len(batch)))
     for _ in range(6):
         batch = b.ask()
-        assert breaks(GlobalRatio(2.0), b, batch)
-        assert not breaks(GlobalRatio(2.0), b, batch[:-1])
+        assert exceeds_bound(GlobalRatio(2.0), b, batch)
+        assert not exceeds_bound(GlobalRatio(2.0), b, batch[:-1])
         b.tell(batch, 5 * batch[:, 0] + math.sqrt(NOISE) * rng.standard_normal(len(batch)))
 
 
-def test_uncertainty_sampling_goes_on_where_it_was_after_a_bandit_is_loaded() -> None:
+def test_uncertainty_sampling_continues_from_a_state() -> None:
     first = bandit(GlobalRatio(2.0), Nystrom(2.0), smallest=12)
     for _ in range(12):
         before = first.state
         batch = first.ask()
-        again = Bandit.from_state(first.recipe, before)
-        np.testing.assert_array_equal(again.ask(), batch)
+        loaded = Bandit.from_state(first.recipe, before)
+        np.testing.assert_array_equal(loaded.ask(), batch)
         first.tell(batch, batch[:, 0])
 
 
 @pytest.mark.parametrize("posterior", [Exact(), Nystrom(2.0)])
-def test_batches_in_a_unit_that_is_learned(posterior: Exact | Nystrom) -> None:
-    """Mean in the unit of the reward, noise and variances in that of the kernel."""
+def test_ask_ends_a_batch_at_the_bound_in_a_learned_unit(posterior: Exact | Nystrom) -> None:
+    """The mean is in the unit of the reward, noise and variances in that of the kernel."""
     unit = {"noise_variance": 20.0, "beta": Fixed(1.5), "mean": "online"}
     b, rng = bandit(GlobalRatio(2.0), posterior, **unit), np.random.default_rng(5)
     X = DOMAIN.sample(80, rng)
@@ -270,41 +276,41 @@ def test_batches_in_a_unit_that_is_learned(posterior: Exact | Nystrom) -> None:
     assert scale > 3
     assert len(batch) > 2
     mean, noise = b.predict(DOMAIN.X)[0], 20 / scale**2
-    start = plainly(b, batch[:0], noise).variance(DOMAIN.X)
+    start = dense_with(b, batch[:0], noise).variance(DOMAIN.X)
     total = 1.0
     for n, row in enumerate(DOMAIN.index(batch)):
-        now = plainly(b, batch[:n], noise).variance(DOMAIN.X)
+        now = dense_with(b, batch[:n], noise).variance(DOMAIN.X)
         ucb = mean + 2.0 * 1.5 * scale * np.sqrt(now)
         assert ucb[row] >= ucb.max() * (1 - 1e-9)
         total += start[row] / noise
         assert (total > 2.0) == (n == len(batch) - 1)
 
 
-def test_spent_information_is_counted_once_for_each_reward_at_its_batchs_start() -> None:
+def test_bbkb_information_counts_each_reward_once_at_the_start_of_its_batch() -> None:
     b = bandit(GlobalRatio(2.0), Nystrom(2.0), kernel=RBF(0.3), beta=BBKBWidth())
-    spent = 0.0
+    information = 0.0
     for _ in range(8):
         batch = b.ask()
-        variance = plainly(b, batch[:0]).variance(batch)
-        spent += float(np.log1p(3 * variance / NOISE).sum())
+        variance = dense_with(b, batch[:0]).variance(batch)
+        information += float(np.log1p(3 * variance / NOISE).sum())
         b.tell(batch, batch[:, 0])
-        assert b.state.model.bbkb_information == pytest.approx(spent, rel=1e-6)
+        assert b.state.model.bbkb_information == pytest.approx(information, rel=1e-6)
 
 
-# --- noise that is large beside what is known --------------------------------------------------------
+# --- noise that is larger than the variance of the posterior -----------------------------------------
 
 
 @pytest.mark.parametrize("policy", [policies.bbkb, policies.gp_bucb])
-def test_nothing_known_is_one_point_and_large_noise_is_no_endless_batch(policy: Any) -> None:
-    learning = policy(DOMAIN, kernel=RBF(0.3), noise_variance=1e6)
-    assert len(learning.ask(1)) == 1
-    learning.tell(learning.ask(1), [0.5])
-    assert len(learning.ask(2)) <= 3
+def test_batch_policies_bound_batches_under_large_noise(policy: Any) -> None:
+    with_learned_mean = policy(DOMAIN, kernel=RBF(0.3), noise_variance=1e6)
+    assert len(with_learned_mean.ask(1)) == 1
+    with_learned_mean.tell(with_learned_mean.ask(1), [0.5])
+    assert len(with_learned_mean.ask(2)) <= 3
     options = Options(mean=0.0, largest_batch=20)  # the unit is given: 1
-    told = policy(DOMAIN, kernel=RBF(0.3), noise_variance=1e6, options=options)
+    with_fixed_mean = policy(DOMAIN, kernel=RBF(0.3), noise_variance=1e6, options=options)
     with pytest.warns(BatchLimitWarning, match=r"ended at its limit of 20 points, and \w+Ratio\("):
-        assert len(told.ask(1)) == 20
-    assert len(told.ask(2, n=30)) == 30
+        assert len(with_fixed_mean.ask(1)) == 20
+    assert len(with_fixed_mean.ask(2, n=30)) == 30
     assert policy(DOMAIN, kernel=RBF(0.3), noise_variance=1e6).recipe.batching.largest == 1_000
 
 
@@ -320,28 +326,28 @@ Y = np.array([0.5, 0.7, -0.4, -0.1, 1.1])
 each_posterior = pytest.mark.parametrize("posterior", [Exact(), Nystrom()], ids=["exact", "sparse"])
 
 
-def player(posterior: Any, told: int = 5, **options: Any) -> Bandit:
+def thompson_player(posterior: Any, count: int = 5, **options: Any) -> Bandit:
     options = {"mean": 0.3, "seed": 1, "beta": 1.0, **options}
-    made: Bandit = build(thompson, LINE, **PRIOR, **options, posterior=posterior)
-    if told:
-        made.tell(X[:told], Y[:told], t=1.0)
-    return made
+    bandit: Bandit = build(thompson, LINE, **PRIOR, **options, posterior=posterior)
+    if count:
+        bandit.tell(X[:count], Y[:count], t=1.0)
+    return bandit
 
 
-def samples(made: Bandit, count: int) -> Array:
-    """Samples of the reward at all candidates, as an ask draws them."""
-    made.ask(2.0)
-    decision = made._inference.make_decision(
-        *made._inference.condition(made.state, 2.0, restore_generator(made.state.random)),
-        made.info.beta,
+def samples(player: Bandit, count: int) -> Array:
+    """Return samples of the reward at all candidates, as an ask draws them."""
+    player.ask(2.0)
+    decision = player._inference.make_decision(
+        *player._inference.condition(player.state, 2.0, restore_generator(player.state.random)),
+        player.info.beta,
     )
-    return drawn_for(decision, count, np.random.default_rng(5))
+    return draw_samples(decision, count, np.random.default_rng(5))
 
 
 def dense(dictionary: Array | None) -> tuple[Array, Array]:
-    """Mean and covariance (A, A) of the posterior at all candidates.
+    """Return mean (A,) and covariance (A, A) of the posterior at all candidates.
 
-    Samples of a sparse one leave out what the residual of one point says about another.
+    Samples of a sparse posterior leave out the covariance of residuals between points.
     """
     data = (X, (Y - 0.3)[:, None], np.full(5, NOISE_THOMPSON))
     oracle = Dense(KERNEL, *data) if dictionary is None else Sparse(KERNEL, dictionary, *data)
@@ -353,8 +359,8 @@ def dense(dictionary: Array | None) -> tuple[Array, Array]:
     return mean, covariance
 
 
-def test_samples_are_in_the_unit_of_the_reward() -> None:
-    made = thompson(
+def test_thompson_samples_are_in_the_unit_of_the_reward() -> None:
+    player = thompson(
         LINE,
         kernel=KERNEL,
         noise_variance=NOISE_THOMPSON,
@@ -362,39 +368,43 @@ def test_samples_are_in_the_unit_of_the_reward() -> None:
         seed=1,
         options=Options(posterior=Exact()),
     )
-    made.tell(X, 50.0 + 4.0 * Y, t=1.0)
-    drawn = samples(made, 20_000)
-    mean, deviation = made.predict(LINE.X, 2.0)
-    assert made.info.model.scale != 1.0
-    assert (abs(drawn.mean(axis=0) - mean) < 4.5 * deviation / math.sqrt(20_000)).all()
-    np.testing.assert_allclose(drawn.std(axis=0), deviation, rtol=0.03)
+    player.tell(X, 50.0 + 4.0 * Y, t=1.0)
+    draws = samples(player, 20_000)
+    mean, deviation = player.predict(LINE.X, 2.0)
+    assert player.info.model.scale != 1.0
+    assert (abs(draws.mean(axis=0) - mean) < 4.5 * deviation / math.sqrt(20_000)).all()
+    np.testing.assert_allclose(draws.std(axis=0), deviation, rtol=0.03)
 
 
 @each_posterior
-def test_the_batch_is_the_best_of_as_many_samples(posterior: Exact | Nystrom) -> None:
-    found = np.bincount(LINE.index(player(posterior, batch_size=4000).ask()), minlength=13)
-    made = player(posterior)
-    made.ask()
-    state = made.state.posterior
+def test_thompson_batch_has_the_best_point_of_each_sample(posterior: Exact | Nystrom) -> None:
+    counts = np.bincount(
+        LINE.index(thompson_player(posterior, batch_size=4000).ask()), minlength=13
+    )
+    player = thompson_player(posterior)
+    player.ask()
+    state = player.state.posterior
     mean, covariance = dense(
         state.dictionary.rows.Z if isinstance(state, SparsePosterior) else None
     )
     values, vectors = np.linalg.eigh(covariance)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
-    drawn = mean + np.random.default_rng(9).standard_normal((40_000, 13)) @ root.T
-    expected = np.bincount(drawn.argmax(axis=1), minlength=13)
+    draws = mean + np.random.default_rng(9).standard_normal((40_000, 13)) @ root.T
+    expected = np.bincount(draws.argmax(axis=1), minlength=13)
     likely = expected > 100
     assert likely.sum() > 3
-    assert chi2_contingency(np.array([found[likely], expected[likely]])).pvalue > 1e-3
-    # Twice the width is another law.
-    wide = np.bincount(LINE.index(player(posterior, batch_size=4000, beta=2.0).ask()), minlength=13)
+    assert chi2_contingency(np.array([counts[likely], expected[likely]])).pvalue > 1e-3
+    # Twice the width has another distribution.
+    wide = np.bincount(
+        LINE.index(thompson_player(posterior, batch_size=4000, beta=2.0).ask()), minlength=13
+    )
     assert chi2_contingency(np.array([wide[likely], expected[likely]])).pvalue < 1e-6
 
 
-def test_samples_speak_about_the_time_of_the_decision() -> None:
+def test_thompson_samples_are_of_the_time_of_the_decision() -> None:
     drifting = OnSpace(ConstantKernel(4.0) * RBF(1.0)) * Drift(0.4, "fixed")
     for posterior in (Exact(), Nystrom()):
-        made = thompson(
+        player = thompson(
             LINE,
             kernel=drifting,
             noise_variance=NOISE_THOMPSON,
@@ -402,9 +412,9 @@ def test_samples_speak_about_the_time_of_the_decision() -> None:
             seed=1,
             options=Options(posterior=posterior, mean=0.0),
         )
-        made.tell(LINE.X, np.where(np.arange(13) == 4, 3.0, 0.0), t=1.0)
-        assert (made.ask(1.0) == LINE.X[4]).mean() > 0.95
-        later = made.ask(40.0)
+        player.tell(LINE.X, np.where(np.arange(13) == 4, 3.0, 0.0), t=1.0)
+        assert (player.ask(1.0) == LINE.X[4]).mean() > 0.95
+        later = player.ask(40.0)
         assert (later == LINE.X[4]).mean() < 0.3
         assert len(np.unique(later)) == 13
 
@@ -419,23 +429,27 @@ MANY = Candidates(np.arange(2001.0)[:, None])
         (MANY, {"posterior": Exact()}, "2000 candidates, .*2001: .*posterior=N"),
     ],
 )
-def test_wrong_parts_are_refused(domain: Any, options: dict[str, Any], match: str) -> None:
+def test_thompson_refuses_a_box_and_too_many_candidates(
+    domain: Any, options: dict[str, Any], match: str
+) -> None:
     refused(ValueError, match, build, thompson, domain, **PRIOR, **options)
 
 
 @pytest.mark.parametrize(
     "make", [partial(build, gp_ucb), partial(build, thompson, posterior=Exact())], ids=["ucb", "ts"]
 )
-def test_more_visits_than_points_are_shared_by_who_is_likely_the_best(make: Any) -> None:
-    """Against plain draws from the dense posterior, among what is available."""
+def test_ask_of_more_plays_than_points_follows_the_probability_of_being_best(make: Any) -> None:
+    """The oracle draws from the dense posterior at the available points."""
     bandit = make(LINE, **PRIOR, mean=0.3, seed=3)
     bandit.tell(X, Y, t=1.0)
-    there = np.arange(13) != 6
-    shares = LINE.index(bandit.ask(2.0, n=4000, available=there))
+    available = np.arange(13) != 6
+    shares = LINE.index(bandit.ask(2.0, n=4000, available=available))
     mean, covariance = dense(None)
     rng = np.random.default_rng(1)
-    draws = rng.multivariate_normal(mean[there], covariance[there][:, there], 4000, method="eigh")
-    expected = np.bincount(np.flatnonzero(there)[draws.argmax(axis=1)], minlength=13)
+    draws = rng.multivariate_normal(
+        mean[available], covariance[available][:, available], 4000, method="eigh"
+    )
+    expected = np.bincount(np.flatnonzero(available)[draws.argmax(axis=1)], minlength=13)
     counts = np.bincount(shares, minlength=13)
     assert counts[6] == 0
     often = counts + expected >= 10
@@ -444,16 +458,16 @@ def test_more_visits_than_points_are_shared_by_who_is_likely_the_best(make: Any)
 
 
 @pytest.mark.parametrize(
-    "told",
+    "rewards",
     [
         [True, False, math.nan],
         (1, np.False_, math.nan),
         pd.Series([True, False, None], dtype="boolean"),
     ],
 )
-def test_what_converted_is_one(told: Any) -> None:
+def test_tell_reads_booleans_as_one_and_zero(rewards: Any) -> None:
     bandit = gp_ucb(LINE, kernel=KERNEL, noise_variance=NOISE_THOMPSON)
-    bandit.tell(LINE.X[:3], told, 1.0)
+    bandit.tell(LINE.X[:3], rewards, 1.0)
     bandit.tell(LINE.X[3], True, 1.0)
     bandit.tell(LINE.X[4:5], [0.5], 1.0)
     bandit.correct(LINE.X[4:5], np.array([True]))

@@ -1,4 +1,4 @@
-"""The sparse way to build a batch against the plain one: the same points."""
+"""Sparse fantasies against plain ones; `PersistentBound`; the widths of upper bounds."""
 
 import math
 from dataclasses import dataclass, replace
@@ -47,7 +47,7 @@ NOISE, NOW = 0.1, 40.0
 
 
 class Setting:
-    """A posterior on candidates, and what a fantasy needs besides."""
+    """A posterior on candidates, and the other arguments of a fantasy."""
 
     def __init__(
         self, kernel: Kernel, n: int = 40, candidates: int = 300, seed: int = 0, times: float = 2.0
@@ -60,9 +60,9 @@ class Setting:
             inputs(kernel, X, np.arange(float(n))), rng.standard_normal((n, 2)), np.full(n, NOISE)
         )
         self.part = Nystrom(1.0)
-        made = self.condition(n)
-        height = made.predict(self.grid)[0][:, 0]
-        self.made = made
+        posterior = self.condition(n)
+        height = posterior.predict(self.grid)[0][:, 0]
+        self.posterior = posterior
         self.upper_bound = UpperBound(
             lambda X: height if X is self.domain.X else height[self.domain.index(X)], times
         )
@@ -75,16 +75,16 @@ class Setting:
         return inputs(self.kernel, X, np.full(len(X), NOW))
 
     def fantasy(self, kind: Any, posterior: Any = None) -> Any:
-        p = self.made if posterior is None else posterior
+        p = self.posterior if posterior is None else posterior
         return kind(p, self.domain, self.grid, self.inputs, NOISE, self.upper_bound)
 
 
-def here(step: Any) -> Array:
-    """What Lemma 3 adds for the point of a step, at all candidates."""
+def lemma_3_terms(step: Any) -> Array:
+    """Return the terms of Lemma 3 for the point of a step, at all candidates."""
     return np.asarray(step.terms(step.z)[0])
 
 
-def built(fantasy: Any, size: int, seed: int = 0) -> tuple[Array, list[Any]]:
+def build_batch(fantasy: Any, size: int, seed: int = 0) -> tuple[Array, list[Any]]:
     rng, batch, steps = np.random.default_rng(seed), [], []
     for _ in range(size):
         batch.append(fantasy.best(rng))
@@ -94,25 +94,25 @@ def built(fantasy: Any, size: int, seed: int = 0) -> tuple[Array, list[Any]]:
 
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS.keys())
 @pytest.mark.parametrize("seed", range(3))
-def test_the_sparse_batch_is_the_plain_one(kernel: Kernel, seed: int) -> None:
+def test_sparse_fantasy_builds_the_batch_of_a_plain_fantasy(kernel: Kernel, seed: int) -> None:
     setting = Setting(kernel, seed=seed)
     sparse, plain = setting.fantasy(SparseFantasy), setting.fantasy(PlainFantasy)
-    (ours, steps), (theirs, others) = built(sparse, 25), built(plain, 25)
-    np.testing.assert_array_equal(ours, theirs)
+    (points, steps), (expected, others) = build_batch(sparse, 25), build_batch(plain, 25)
+    np.testing.assert_array_equal(points, expected)
     for step, other in zip(steps, others, strict=True):
         assert (step.start, step.now) == pytest.approx((other.start, other.now), rel=1e-9)
-        np.testing.assert_allclose(here(step), here(other), rtol=1e-7, atol=1e-12)
-        Z = setting.inputs(ours)
+        np.testing.assert_allclose(lemma_3_terms(step), lemma_3_terms(other), rtol=1e-7, atol=1e-12)
+        Z = setting.inputs(points)
         np.testing.assert_allclose(step.covariances(Z), other.covariances(Z), rtol=1e-7, atol=1e-12)
 
 
-def test_a_variance_that_is_asked_for_is_brought_up_to_date() -> None:
-    """Of any candidate, at any time: few of them are after the first points of a batch."""
+def test_sparse_fantasy_variances_are_up_to_date() -> None:
+    """Few variances are up to date after the first points of a batch."""
     setting = Setting(KERNELS["matern"], candidates=300, times=0.3)
     sparse, plain = setting.fantasy(SparseFantasy), setting.fantasy(PlainFantasy)
     X = setting.domain.X
     np.testing.assert_allclose(sparse.variances(X[7:8]), plain.variances(X[7:8]), rtol=1e-9)
-    points, _ = built(sparse, 20)
+    points, _ = build_batch(sparse, 20)
     assert len(sparse.rows) < 300
     for x in points:
         plain.add(x)
@@ -121,45 +121,47 @@ def test_a_variance_that_is_asked_for_is_brought_up_to_date() -> None:
     np.testing.assert_allclose(sparse.variances(X), plain.variances(X), rtol=1e-9)
 
 
-def test_a_batch_longer_than_the_dictionary() -> None:
+def test_sparse_fantasy_builds_a_batch_longer_than_the_dictionary() -> None:
     setting = Setting(KERNELS["matern"], n=6, times=3.0)
     sparse, plain = setting.fantasy(SparseFantasy), setting.fantasy(PlainFantasy)
-    points, steps = built(sparse, 40)
-    others, checks = built(plain, 40)
+    points, steps = build_batch(sparse, 40)
+    others, checks = build_batch(plain, 40)
     np.testing.assert_array_equal(points, others)
     for step, check in zip(steps, checks, strict=True):
         assert (step.start, step.now) == pytest.approx((check.start, check.now), rel=1e-9)
 
 
 @pytest.mark.parametrize("candidates", [1, 2, 3, 33])
-def test_any_number_of_candidates(candidates: int) -> None:
-    """Even when every one of them is to be played."""
+def test_sparse_fantasy_works_for_any_number_of_candidates(candidates: int) -> None:
+    """Every candidate may be played, too."""
     setting = Setting(KERNELS["matern"], n=6, candidates=candidates, times=50.0)
     sparse, plain = setting.fantasy(SparseFantasy), setting.fantasy(PlainFantasy)
-    np.testing.assert_array_equal(built(sparse, 12)[0], built(plain, 12)[0])
+    np.testing.assert_array_equal(build_batch(sparse, 12)[0], build_batch(plain, 12)[0])
 
 
-def test_ties_are_broken_alike() -> None:
-    """Before any data all candidates are equal, and both ways draw among all of them."""
-    kernel = RBF(1e-3)  # no candidate says anything about another
+def test_sparse_and_plain_fantasies_break_ties_alike() -> None:
+    """Before any data all candidates tie, and both fantasies draw among all of them."""
+    kernel = RBF(1e-3)  # no candidate is correlated with another
     domain = Candidates(np.arange(60.0)[:, None])
     grid = CandidateGrid(kernel, domain.X)
     empty = Data(np.empty((0, 1)), np.empty((0, 2)), np.empty(0))
-    p = Nystrom().condition(Conditioning(kernel, empty, grid))
+    posterior = Nystrom().condition(Conditioning(kernel, empty, grid))
     upper_bound = UpperBound(lambda X: np.zeros(len(X)), 1.0)
-    seen = set()
+    points = set()
     for seed in range(200):
         (sparse, plain) = (
-            kind(p, domain, grid, lambda X: X, NOISE, upper_bound).best(np.random.default_rng(seed))
+            kind(posterior, domain, grid, lambda X: X, NOISE, upper_bound).best(
+                np.random.default_rng(seed)
+            )
             for kind in (SparseFantasy, PlainFantasy)
         )
         assert sparse == plain
-        seen.add(float(sparse[0]))
-    assert len(seen) > 50
+        points.add(float(sparse[0]))
+    assert len(points) > 50
 
 
 def dense(setting: Setting, p: Any, extra: Array) -> Dense | Sparse:
-    """With the points `extra` of the domain observed on top, from scratch."""
+    """Return the dense posterior with the points `extra` of the domain observed in addition."""
     parts = (
         np.concatenate([p.data.Z, setting.inputs(extra)]),
         np.zeros((len(p.data) + len(extra), 1)),
@@ -171,9 +173,9 @@ def dense(setting: Setting, p: Any, extra: Array) -> Dense | Sparse:
 
 
 @pytest.mark.parametrize("kind", ["sparse", "plain", "exact", "anywhere"])
-def test_steps_and_choices_by_brute_force(kind: str) -> None:
+def test_fantasies_match_steps_and_choices_by_brute_force(kind: str) -> None:
     setting = Setting(KERNELS["matern"], n=15, candidates=40)
-    p: Any = setting.made
+    p: Any = setting.posterior
     if kind in ("exact", "anywhere"):
         p = condition_by_cholesky(
             setting.kernel, setting.data, grid=None if kind == "anywhere" else setting.grid
@@ -193,17 +195,17 @@ def test_steps_and_choices_by_brute_force(kind: str) -> None:
         assert step.start == pytest.approx(start.variance(z)[0] / NOISE, rel=1e-7)
         assert step.now == pytest.approx(now.variance(z)[0] / NOISE, rel=1e-7)
         if kind == "anywhere":
-            refused(ValueError, "the local rule needs a finite domain", here, step)
+            refused(ValueError, "the local rule needs a finite domain", lemma_3_terms, step)
         else:
             at = setting.inputs(X)
             shares = start.covariance(at, z)[:, 0] ** 2 / (start.variance(at) * NOISE)
-            np.testing.assert_allclose(here(step), shares, rtol=1e-6, atol=1e-10)
+            np.testing.assert_allclose(lemma_3_terms(step), shares, rtol=1e-6, atol=1e-10)
         batch = np.concatenate([batch, x[None, :]])
 
 
 @pytest.mark.parametrize("part", [Exact(), Nystrom(100.0)])
-def test_a_point_whose_reward_is_known_takes_no_share(part: Any) -> None:
-    """A linear reward is known at the origin from the start."""
+def test_fantasies_have_no_term_at_a_point_of_known_reward(part: Any) -> None:
+    """A linear reward is known at the origin."""
     kernel = DotProduct(0.0)
     domain = Candidates(np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 2.0]]))
     grid = CandidateGrid(kernel, domain.X)
@@ -213,86 +215,88 @@ def test_a_point_whose_reward_is_known_takes_no_share(part: Any) -> None:
     kind: Any = PlainFantasy if isinstance(part, Exact) else SparseFantasy
     fantasy = kind(p, domain, grid, lambda X: X, NOISE, upper_bound)
     fantasy.best(np.random.default_rng(0))
-    shares = here(fantasy.add(domain.X[2]))
+    shares = lemma_3_terms(fantasy.add(domain.X[2]))
     assert shares[0] == 0.0
     assert shares[2] == pytest.approx(4.0 / NOISE)
 
 
-def test_a_rule_is_told_of_points_that_are_out_by_one_call() -> None:
-    """The deviation after a point is out is that of a bandit which was told its mean there."""
+def test_decision_deviation_accounts_for_pending_points() -> None:
+    """The deviation with a pending point is that of a bandit that was told the mean there."""
     sites = Candidates(np.linspace(0.0, 4.0, 9)[:, None])
     bandit = policies.gp_ucb(sites, kernel=RBF(1.0), noise_variance=0.1, options=Options(mean=0.0))
     bandit.tell([[1.0]], [0.5], 1.0)
-    seen: list[Array] = []
+    deviations: list[Array] = []
 
     @dataclass(frozen=True)
     class MostUncertain(Acquisition):
         def check(self, domain: Any, posterior: Any) -> None:
-            """Works everywhere."""
+            """Accept every domain."""
 
         def choose(self, decision: Decision, rng: np.random.Generator) -> Array:
-            seen.append(decision.deviation()(sites.X))
+            deviations.append(decision.deviation()(sites.X))
             x, _ = decision.domain.maximize(decision.deviation(), rng)
             return x[None]
 
-    looking = Bandit.from_state(replace(bandit.recipe, acquisition=MostUncertain()), bandit.state)
-    first = looking.ask(2.0)
-    assert not np.array_equal(first, looking.ask(2.0))
+    uncertain = Bandit.from_state(replace(bandit.recipe, acquisition=MostUncertain()), bandit.state)
+    first = uncertain.ask(2.0)
+    assert not np.array_equal(first, uncertain.ask(2.0))
     mean = bandit.predict(first, 2.0)[0]
-    np.testing.assert_allclose(seen[0], bandit.predict(sites.X, 2.0)[1], rtol=1e-9)
+    np.testing.assert_allclose(deviations[0], bandit.predict(sites.X, 2.0)[1], rtol=1e-9)
     bandit.tell(first, mean, 2.0)
-    np.testing.assert_allclose(seen[1], bandit.predict(sites.X, 2.0)[1], rtol=1e-6)
+    np.testing.assert_allclose(deviations[1], bandit.predict(sites.X, 2.0)[1], rtol=1e-6)
 
 
-# --- the width of what lasts: against a dense Gaussian process, and as a part of a bandit
+# --- the persistent share of variances: against a dense Gaussian process, and in a bandit
 
 POINTS = np.array([[0.0, 0.0], [1.0, 0.2], [0.3, 0.9], [0.8, 0.7], [0.1, 0.5]])
-NEAR, ALONE = SpatialSpec("matern12", 0.5), SpatialSpec("identity")
-NOISE_LASTING = 0.1
+NEAR, INDEPENDENT = SpatialSpec("matern12", 0.5), SpatialSpec("identity")
+PERSISTENT_NOISE = 0.1
 LATER_STEPS = 32
 MODELS = {
-    "rough": ModelSpec(ALONE, NEAR, 0.3, 0.5, 0.4, 0.2, 40.0, 2.0, 5.0),
-    "smooth": ModelSpec(ALONE, NEAR, 0.3, 0.5, 0.4, 0.05, 40.0, 4.0, 5.0, smooth=True),
+    "rough": ModelSpec(INDEPENDENT, NEAR, 0.3, 0.5, 0.4, 0.2, 40.0, 2.0, 5.0),
+    "smooth": ModelSpec(INDEPENDENT, NEAR, 0.3, 0.5, 0.4, 0.05, 40.0, 4.0, 5.0, smooth=True),
 }
 
 
 @pytest.mark.parametrize("step", [1.0, 0.25])
 @pytest.mark.parametrize("name", MODELS)
-def test_the_share_is_what_the_future_would_show(name: str, step: float) -> None:
-    """All places read in 32 steps after the decision, in one joint normal variable."""
+def test_persistent_share_is_the_deviation_explained_by_future_readings(
+    name: str, step: float
+) -> None:
+    """The oracle reads all places in 32 steps after the decision, jointly."""
     model, rng = MODELS[name], np.random.default_rng(2)
-    bank, rows = (
-        replace(FilterEnsemble.of(POINTS, NOISE_LASTING, [model]), step_length=step),
+    ensemble, rows = (
+        replace(FilterEnsemble.of(POINTS, PERSISTENT_NOISE, [model]), step_length=step),
         rng.integers(0, 5, 14),
     )
     for t, row in enumerate(rows):
-        bank = bank.update([row], rng.normal(size=1), None, t * step)
-    (filters,) = bank.filters
-    own = NOISE_LASTING / float(filters.variance[0])
+        ensemble = ensemble.update([row], rng.normal(size=1), None, t * step)
+    (filters,) = ensemble.filters
+    own = PERSISTENT_NOISE / float(filters.variance[0])
     H = filters.dynamics.observation(np.arange(5))
     ahead = filters.predict(1.0)
-    given = H @ ahead.covariance[0] @ H.T
-    rounded = 1.1 ** round(math.log(model.nugget + own) / math.log(1.1))
+    covariance = H @ ahead.covariance[0] @ H.T
+    noise = 1.1 ** round(math.log(model.nugget + own) / math.log(1.1))
     F = np.zeros((LATER_STEPS, *ahead.covariance[0].shape))
     for k in range(LATER_STEPS):
         F[k] = ahead.dynamics.propagate(np.eye(ahead.dynamics.size)[None], k + 1.0)[0]
     across = np.concatenate([H @ f @ ahead.covariance[0] @ H.T for f in F])
     spread = np.block(
         [
-            [_later(ahead, H, i, j) for j in range(1, LATER_STEPS + 1)]
+            [_future_covariance(ahead, H, i, j) for j in range(1, LATER_STEPS + 1)]
             for i in range(1, LATER_STEPS + 1)
         ]
     )
-    moved = across.T @ np.linalg.solve(spread + rounded * np.eye(len(spread)), across)
-    expected = np.sqrt(np.diag(moved) / np.diag(given))
-    found = bank.persistent_share(14.0 * step)
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
-    assert (found > 0.05).all()
-    assert (found < 1.0).all()
+    explained = across.T @ np.linalg.solve(spread + noise * np.eye(len(spread)), across)
+    expected = np.sqrt(np.diag(explained) / np.diag(covariance))
+    share = ensemble.persistent_share(14.0 * step)
+    np.testing.assert_allclose(share, expected, rtol=1e-5)
+    assert (share > 0.05).all()
+    assert (share < 1.0).all()
 
 
-def _later(ahead: object, H: Array, i: int, j: int) -> Array:
-    """Covariance of all rewards i steps later with those j steps later."""
+def _future_covariance(ahead: object, H: Array, i: int, j: int) -> Array:
+    """Return the covariance of all rewards i steps later with those j steps later."""
     first = min(i, j)
     state = ahead.predict(float(first))  # type: ignore[attr-defined]
     F = state.dynamics.propagate(np.eye(state.dynamics.size)[None], float(abs(i - j)))[0]
@@ -300,53 +304,55 @@ def _later(ahead: object, H: Array, i: int, j: int) -> Array:
     return np.asarray(block if i >= j else block.T)
 
 
-def test_before_any_observation_everything_lasts() -> None:
+def test_persistent_share_without_observations_is_one() -> None:
     np.testing.assert_array_equal(
-        FilterEnsemble.of(POINTS, NOISE_LASTING).persistent_share(3.0), np.ones(5)
+        FilterEnsemble.of(POINTS, PERSISTENT_NOISE).persistent_share(3.0), np.ones(5)
     )
 
 
 def bandit(**more: object) -> Bandit:
-    made: Bandit = build(policies.adaptive_gp_ucb, SITES, noise_variance=0.01, **more)
-    return made
+    result: Bandit = build(policies.adaptive_gp_ucb, SITES, noise_variance=0.01, **more)
+    return result
 
 
-def played(made: Bandit, steps: int, start: int = 1) -> Array:
+def play(player: Bandit, steps: int, start: int = 1) -> Array:
     rows = []
     for t in range(start, start + steps):
-        X = made.ask(t)
-        made.tell(X, value(X, t), t)
+        X = player.ask(t)
+        player.tell(X, value(X, t), t)
         rows.append(X[0])
     return np.array(rows)
 
 
-def test_it_plays_the_largest_bound_of_what_lasts_and_is_not_out() -> None:
-    made = bandit()
-    played(made, 25)
-    mattered = np.zeros(2, dtype=bool)
+def test_persistent_bound_accounts_for_persistent_shares_and_pending_points() -> None:
+    player = bandit()
+    play(player, 25)
+    differs = np.zeros(2, dtype=bool)
     for t in np.arange(26.0, 66.0):
-        made.ask(t - 0.5)  # and its reward is never told
-        view = condition(made, t)[1]
-        known: Any = view.posterior
-        (mean, variance), out = known.predict(view.grid), made.state.pending
-        at, rows = np.column_stack([SITES.X, np.full(10, t)]), SITES.index(out.X)
-        C = known.covariance(at, at)
-        noise = view.prior.effective_noise(at[:0], at[:0], t - out.t, np.full(len(rows), 0.01))
-        among = C[np.ix_(rows, rows)] + np.diag(noise + known.nugget_variance)
-        left = variance - np.einsum("ij,ij->j", C[rows], np.linalg.solve(among, C[rows]))
-        share = known.ensemble.persistent_share(t)
+        player.ask(t - 0.5)  # this point stays pending
+        view = condition(player, t)[1]
+        posterior: Any = view.posterior
+        (mean, variance), pending = posterior.predict(view.grid), player.state.pending
+        at, rows = np.column_stack([SITES.X, np.full(10, t)]), SITES.index(pending.X)
+        C = posterior.covariance(at, at)
+        noise = view.prior.effective_noise(at[:0], at[:0], t - pending.t, np.full(len(rows), 0.01))
+        pending_covariance = C[np.ix_(rows, rows)] + np.diag(noise + posterior.nugget_variance)
+        remaining = variance - np.einsum(
+            "ij,ij->j", C[rows], np.linalg.solve(pending_covariance, C[rows])
+        )
+        share = posterior.ensemble.persistent_share(t)
         best, *others = (
             int((mean[:, 0] + 2.0 * width * np.sqrt(each)).argmax())
-            for width, each in ((share, left), (1.0, left), (share, variance))
+            for width, each in ((share, remaining), (1.0, remaining), (share, variance))
         )
-        x = made.ask(t)
+        x = player.ask(t)
         assert SITES.index(x)[0] == best
-        mattered |= np.array(others) != best
-        made.tell(x, value(x, t), t)
-    assert mattered.all()
+        differs |= np.array(others) != best
+        player.tell(x, value(x, t), t)
+    assert differs.all()
 
 
-def test_a_few_candidates_are_played_with_rival_models() -> None:
+def test_adaptive_gp_ucb_on_few_candidates_has_an_ensemble_of_both_kinds() -> None:
     recipe = bandit().recipe
     assert isinstance(recipe.acquisition, PersistentBound)
     assert recipe.posterior == ModelEnsemble(both=True)
@@ -362,18 +368,18 @@ def test_a_few_candidates_are_played_with_rival_models() -> None:
         )
 
 
-def test_both_are_a_networks_models_and_a_functions() -> None:
-    made = bandit()
-    played(made, 2)
-    known = made.state.posterior
-    assert known.ensemble.models == network_models() + function_models(SITES.dimension)
-    assert known.ensemble.scale_count == CONFIG.function_scale_count
+def test_ensemble_with_both_has_network_and_function_models() -> None:
+    few = bandit()
+    play(few, 2)
+    posterior = few.state.posterior
+    assert posterior.ensemble.models == network_models() + function_models(SITES.dimension)
+    assert posterior.ensemble.scale_count == CONFIG.function_scale_count
     many = policies.adaptive_gp_ucb(Candidates(np.arange(97.0)[:, None]), noise_variance=0.01)
-    played(many, 2)
+    play(many, 2)
     assert many.state.posterior.ensemble.models == function_models()
 
 
-def test_it_needs_a_bank() -> None:
+def test_persistent_bound_needs_an_ensemble() -> None:
     with pytest.raises(ValueError, match=r"ModelEnsemble\(\), .*Exact\(\)"):
         Recipe(SITES, RBF(1.0), 0.01, acquisition=PersistentBound())
 
@@ -383,8 +389,8 @@ def test_it_needs_a_bank() -> None:
 SITUATIONS = [Situation(3.5, 9, 50), Situation(0.0, 0, 1), Situation(120.0, 4999, 20640)]
 
 
-def test_theory_is_theorem_3_1_from_dense_determinants() -> None:
-    """sqrt(2 log(2 |Sigma + K|^(1/2) / (delta |Sigma|^(1/2)))) + B, as the theorem writes it."""
+def test_theory_width_matches_theorem_3_1() -> None:
+    """The formula is sqrt(2 log(2 |Sigma + K|^(1/2) / (delta |Sigma|^(1/2)))) + B."""
     rng = np.random.default_rng(0)
     Z, variance = rng.random((8, 2)), 10 ** rng.uniform(-1, 1, 8)
     posterior = condition_by_cholesky(RBF(0.5), Data(Z, np.zeros((8, 1)), variance))
@@ -392,42 +398,44 @@ def test_theory_is_theorem_3_1_from_dense_determinants() -> None:
     roots = math.sqrt(np.linalg.det(np.diag(variance) + K)) / math.sqrt(np.prod(variance))
     for delta, bound in ((0.05, 1.0), (1.0, 0.0), (1e-6, 7.5)):
         expected = math.sqrt(2 * math.log(2 * roots / delta)) + bound
-        given = Theory(delta, bound)(Situation(posterior.summary.log_det_ratio, 8, None))
-        assert given == pytest.approx(expected, rel=1e-12)
+        width = Theory(delta, bound)(Situation(posterior.summary.log_det_ratio, 8, None))
+        assert width == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
 @pytest.mark.parametrize("delta", [0.05, 1.0, 1e-3])
-def test_srinivas_counts_the_next_decision(situation: Situation, delta: float) -> None:
+def test_srinivas_width_matches_its_formula_for_the_next_decision(
+    situation: Situation, delta: float
+) -> None:
     t = situation.count + 1
     expected = math.sqrt(2 * math.log(situation.candidates * (math.pi**2 * t**2 / 6) / delta))
     assert Srinivas(delta)(situation) == pytest.approx(expected, rel=1e-12)
 
 
-def test_srinivas_needs_a_finite_domain() -> None:
+def test_srinivas_width_needs_a_finite_domain() -> None:
     with pytest.raises(ValueError, match="Candidates"):
         Srinivas()(Situation(1.0, 3, None))
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_logarithmic_is_the_root_of_the_beta_of_its_paper(situation: Situation) -> None:
+def test_logarithmic_width_is_the_root_of_the_beta_of_its_paper(situation: Situation) -> None:
     expected = math.sqrt(0.8 * math.log(4 * (situation.count + 1)))
     assert Logarithmic()(situation) == pytest.approx(expected, rel=1e-12)
     other = Logarithmic(2.0, 30.0)(situation)
     assert other == pytest.approx(math.sqrt(2 * math.log(30 * (situation.count + 1))))
 
 
-def test_logarithmic_is_never_negative() -> None:
+def test_logarithmic_width_is_never_negative() -> None:
     assert Logarithmic(c2=0.1)(Situation(0.0, 0, None)) == 0.0
     assert Logarithmic(c2=0.1)(Situation(0.0, 20, None)) > 0.0
 
 
 @pytest.mark.parametrize("delta", [0.05, 1.0, 1e-3])
-@pytest.mark.parametrize(("told", "d"), [(0, 0.0), (1, 0.5), (20, 3.0)])
-def test_bkb_is_its_theorem(told: int, d: float, delta: float) -> None:
-    """With accuracy 1/2 of the dictionary: alpha = 3."""
-    situation = Situation(1.0, told, None, effective_dimension=lambda: d)
-    information = 3.0 * math.log(max(told, 1)) * d
+@pytest.mark.parametrize(("count", "d"), [(0, 0.0), (1, 0.5), (20, 3.0)])
+def test_bkb_width_matches_its_theorem(count: int, d: float, delta: float) -> None:
+    """The dictionary has the accuracy 1/2, so that alpha = 3."""
+    situation = Situation(1.0, count, None, effective_dimension=lambda: d)
+    information = 3.0 * math.log(max(count, 1)) * d
     expected = 2 * math.sqrt(information + math.log(1 / delta)) + (1 + math.sqrt(2)) * 1.5
     assert BKBWidth(delta, 1.5)(situation) == pytest.approx(expected, rel=1e-12)
 
@@ -435,24 +443,26 @@ def test_bkb_is_its_theorem(told: int, d: float, delta: float) -> None:
 @pytest.mark.parametrize(
     ("n", "expected"), [(0.0, 0.5), (0.3, 0.5), (1.0, 0.5), (4.0, 1.0), (100.0, 2.0)]
 )
-def test_the_width_grows_with_plays_at_a_time_from_one_on(n: float, expected: float) -> None:
+def test_plays_at_a_time_width_grows_from_two_plays_up_to_its_limit(
+    n: float, expected: float
+) -> None:
     situation = Situation(1.0, 20, None, at_a_time=lambda: n)
     assert PlaysAtATime(0.5, most=2.0)(situation) == expected
 
 
 @pytest.mark.parametrize("value", [2, 2.0, "2", "2.0", np.int64(2), np.float32(2.0)])
-def test_numbers_are_constant_widths(value: Any) -> None:
+def test_as_confidence_reads_numbers_as_constant_widths(value: Any) -> None:
     assert as_confidence(value) == Fixed(2.0)
 
 
-def test_words_and_rules_are_widths_too() -> None:
+def test_as_confidence_accepts_names_and_functions() -> None:
     assert as_confidence("theory") == Theory(0.05, 1.0)
     rule = BKBWidth(0.2)
     assert as_confidence(rule) is rule
     assert as_confidence(lambda _: 3.0)(SITUATIONS[0]) == 3.0
 
 
-def test_the_width_of_the_program_is_below_that_of_the_theorem() -> None:
+def test_bbkb_program_width_matches_its_formula_and_is_below_bkb() -> None:
     situation = Situation(
         log_det_ratio=1.0,
         count=50,

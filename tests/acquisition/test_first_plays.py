@@ -1,4 +1,4 @@
-"""First plays that tell most, held against dense algebra."""
+"""`SpreadFirst`, the rule for informative first plays, against dense algebra."""
 
 from dataclasses import replace
 
@@ -17,89 +17,89 @@ SITES = Candidates(np.random.default_rng(3).uniform(0, 1, (40, 2)))
 KERNEL = Matern(0.3, nu=2.5)
 
 
-def bandit(rule: SpreadFirst, **parts: object) -> Bandit:
+def bandit_with(rule: SpreadFirst, **parts: object) -> Bandit:
     recipe = Recipe(SITES, KERNEL, NOISE, mean=0.0, beta=2.0, acquisition=rule)
     return Bandit(replace(recipe, **parts))
 
 
-def row(made: Bandit, t: float = 99.0, **more: object) -> int:
-    return int(SITES.index(made.ask(t, **more))[0])  # type: ignore[arg-type]
+def row_of_ask(bandit: Bandit, t: float = 99.0, **more: object) -> int:
+    return int(SITES.index(bandit.ask(t, **more))[0])  # type: ignore[arg-type]
 
 
-def left(rows: list[int], more: int) -> float:
-    """Variance at all sites together, once some are read, with a hundredth of the variance as noise."""
+def remaining_variance(rows: list[int], more: int) -> float:
+    """Return the total variance at all sites after readings of noise variance 0.01."""
     X = SITES.X[[*rows, more]]
     return float(
         Dense(KERNEL, X, np.zeros((len(X), 1)), np.full(len(X), 0.01)).variance(SITES.X).sum()
     )
 
 
-def test_the_first_plays_leave_the_least_variance_together() -> None:
-    made, rows = bandit(SpreadFirst(4)), list[int]()
+def test_spread_first_minimizes_the_total_variance() -> None:
+    bandit, rows = bandit_with(SpreadFirst(4)), list[int]()
     for t in range(1, 5):
-        x = made.ask(t)
-        at = int(SITES.index(x)[0])
-        rest = [left(rows, other) for other in range(len(SITES))]
-        assert rest[at] == pytest.approx(min(rest), abs=1e-9)
-        rows.append(at)
-        made.tell(x, [0.3], t)
-    assert SITES.index(bandit(SpreadFirst(4)).ask(1, n=4)).tolist() == rows
-    out = bandit(SpreadFirst(4))
-    assert [row(out, 1.0) for _ in rows] == rows  # points that are out count
+        x = bandit.ask(t)
+        best = int(SITES.index(x)[0])
+        totals = [remaining_variance(rows, other) for other in range(len(SITES))]
+        assert totals[best] == pytest.approx(min(totals), abs=1e-9)
+        rows.append(best)
+        bandit.tell(x, [0.3], t)
+    assert SITES.index(bandit_with(SpreadFirst(4)).ask(1, n=4)).tolist() == rows
+    other_bandit = bandit_with(SpreadFirst(4))
+    assert [row_of_ask(other_bandit, 1.0) for _ in rows] == rows  # pending points count
 
 
-def test_what_is_not_available_is_not_played_and_a_batch_is_of_different_points() -> None:
-    some = np.arange(5, 20)
-    made = bandit(SpreadFirst())
-    made.tell(SITES.X[:3], [0.1, 0.9, 0.2], [1, 1, 1])
-    batch = SITES.index(made.ask(2, n=8, available=some))
+def test_spread_first_plays_distinct_available_points() -> None:
+    available = np.arange(5, 20)
+    bandit = bandit_with(SpreadFirst())
+    bandit.tell(SITES.X[:3], [0.1, 0.9, 0.2], [1, 1, 1])
+    batch = SITES.index(bandit.ask(2, n=8, available=available))
     assert len(set(batch.tolist())) == 8
-    assert set(batch.tolist()) <= set(some.tolist())
+    assert set(batch.tolist()) <= set(available.tolist())
 
 
-def test_where_a_reading_failed_others_come_first() -> None:
-    made, rows = bandit(SpreadFirst(3)), list[int]()
+def test_spread_first_plays_other_points_after_failed_readings() -> None:
+    bandit, rows = bandit_with(SpreadFirst(3)), list[int]()
     for t in range(1, 9):
-        rows.append(row(made, t))
-        made.tell(SITES.X[rows[-1:]], [np.nan], t)
+        rows.append(row_of_ask(bandit, t))
+        bandit.tell(SITES.X[rows[-1:]], [np.nan], t)
     assert len(set(rows)) == 8
 
 
-def test_after_them_an_upper_bound_decides() -> None:
-    spread, plain = bandit(SpreadFirst(3)), bandit(UpperConfidenceBound())  # type: ignore[arg-type]
-    for made in (spread, plain):
-        made.tell(SITES.X[:3], [0.1, 0.9, 0.2], [1, 1, 1])
-    assert row(spread, 2.0) == row(plain, 2.0)
-    assert row(bandit(SpreadFirst(4)), 2.0) != row(plain, 3.0)
+def test_spread_first_hands_over_to_an_upper_bound() -> None:
+    spread, plain = bandit_with(SpreadFirst(3)), bandit_with(UpperConfidenceBound())  # type: ignore[arg-type]
+    for each in (spread, plain):
+        each.tell(SITES.X[:3], [0.1, 0.9, 0.2], [1, 1, 1])
+    assert row_of_ask(spread, 2.0) == row_of_ask(plain, 2.0)
+    assert row_of_ask(bandit_with(SpreadFirst(4)), 2.0) != row_of_ask(plain, 3.0)
 
 
-def test_where_a_move_costs_nobody_travels_to_learn() -> None:
-    made = bandit(SpreadFirst(), options=Options(move_cost=50.0))
-    made.tell(SITES.X[:1], [0.5], 1)
-    assert row(made, 2.0) == 0
-    free = bandit(SpreadFirst())
+def test_spread_first_stays_if_moves_are_costly() -> None:
+    costly = bandit_with(SpreadFirst(), options=Options(move_cost=50.0))
+    costly.tell(SITES.X[:1], [0.5], 1)
+    assert row_of_ask(costly, 2.0) == 0
+    free = bandit_with(SpreadFirst())
     free.tell(SITES.X[:1], [0.5], 1)
-    assert row(free, 2.0) != 0
+    assert row_of_ask(free, 2.0) != 0
 
 
-def test_on_an_ensemble_a_function_is_played_so_and_a_network_is_not() -> None:
+def test_adaptive_gp_ucb_spreads_first_plays_on_many_candidates_only() -> None:
     line = Candidates(np.linspace(0, 1, 401)[:, None])
-    made = policies.adaptive_gp_ucb(line, noise_variance=0.01, seed=1)
-    assert made.recipe.acquisition == SpreadFirst()
-    assert made.recipe.posterior == ModelEnsemble(both=True)
-    assert made.recipe.learn is None
+    bandit = policies.adaptive_gp_ucb(line, noise_variance=0.01, seed=1)
+    assert bandit.recipe.acquisition == SpreadFirst()
+    assert bandit.recipe.posterior == ModelEnsemble(both=True)
+    assert bandit.recipe.learn is None
     few = policies.adaptive_gp_ucb(Candidates(line.X[:64]), noise_variance=0.01)
     assert few.recipe.acquisition == PersistentBound()
     first = []
     for t in range(1, 41):
-        x = made.ask(t)
+        x = bandit.ask(t)
         first.append(float(x[0, 0]))
-        made.tell(x, 2.0 * np.exp(-0.5 * ((x[:, 0] - 0.37) / 0.05) ** 2), t)
+        bandit.tell(x, 2.0 * np.exp(-0.5 * ((x[:, 0] - 0.37) / 0.05) ** 2), t)
     assert np.diff(sorted([0.0, *first[:5], 1.0])).max() < 0.3
-    assert abs(made.recommend()[0] - 0.37) < 0.05
+    assert abs(bandit.recommend()[0] - 0.37) < 0.05
 
 
-def test_wrong_numbers_and_domains_are_named() -> None:
+def test_spread_first_refuses_a_count_of_zero_and_a_box() -> None:
     refused(ValueError, r"count must be .*0", SpreadFirst, 0)
     with pytest.raises(ValueError, match=r"Candidates, .*Box"):
         Recipe(Box([(0, 1)]), RBF(0.3), 0.01, acquisition=SpreadFirst())

@@ -22,7 +22,7 @@ import tvbandits
 from tests.attack.dense import by_all, by_dictionary
 from tests.attack.parts import Options, example, parts, space_kernels, time_kernels, wrappers
 from tests.attack.report import HALF_DONE, WRONG, Count, Found, Trial, in_the_loop, one_of
-from tests.helpers.players import deciding
+from tests.helpers.players import decision_deviation
 from tvbandits import Answers, Bandit, Box, Candidates, Every, NystromFilter, Recipe
 from tvbandits.acquisition.batches import Batching, LocalRatio, One
 from tvbandits.acquisition.rules import ThompsonSampling, UpperConfidenceBound
@@ -297,7 +297,7 @@ def against_the_exact(bandit: Bandit, now: float, unit: float, rng: np.random.Ge
         # The prior that the dictionary stands for, whatever it leaves out: the very same numbers.
         right, its = min(dense, key=lambda each: float(np.abs(mean - each[0]).max()))
         size = unit + float(np.abs(state.rewards.y).max(initial=0.0))
-        decides = deciding(bandit, X, now + 1.0)
+        decides = decision_deviation(bandit, X, now + 1.0)
         far = np.abs(mean - right) > 1e-3 * size
         far |= np.abs(decides - its) > 1e-3 * unit + 0.1 * its
         found.append(("dense", right, far))

@@ -15,7 +15,7 @@ import numpy as np
 
 from tests.attack.bad_values import cut_off, flipped, overwritten
 from tests.attack.report import SILENT, WRONG, Count, Found, Trial, in_the_loop, one_of
-from tests.helpers.players import made as player, noisy
+from tests.helpers.players import make_player as player, noisy_wave
 from tvbandits import Campaign, State
 from tvbandits.campaign import CampaignError
 
@@ -48,11 +48,14 @@ def edited(path: Path, rng: np.random.Generator) -> None:
 
 
 def read(
-    made: Path, way: Callable[[bytes, np.random.Generator], bytes] | None, truth: State, seed: int
+    make_player: Path,
+    way: Callable[[bytes, np.random.Generator], bytes] | None,
+    truth: State,
+    seed: int,
 ) -> str:
     """Damage a copy and read it."""
     path, rng = Path("copy.db"), np.random.default_rng(seed)
-    shutil.copy(made, path)
+    shutil.copy(make_player, path)
     if way is None:
         edited(path, rng)
     else:
@@ -77,13 +80,13 @@ def read(
 @in_the_loop(1000, 40)
 def attack(_: Count, count: int, seed: int) -> Iterator[Trial]:
     """Read so many damaged copies of one campaign."""
-    made = Path("made.db")
-    with Campaign.create(made, player("et-gp-ucb"), snapshot_every=5) as campaign:
+    make_player = Path("made.db")
+    with Campaign.create(make_player, player("et-gp-ucb"), snapshot_every=5) as campaign:
         for t in np.arange(1.0, STEPS + 1):
             X = campaign.ask(t)
-            campaign.tell(X, noisy(X, t), t)
+            campaign.tell(X, noisy_wave(X, t), t)
         truth = campaign.state
     for each in range(seed, seed + count):
         way = one_of((flipped, overwritten, cut_off, None), np.random.default_rng([each, 1]))
         name = "an edit" if way is None else way.__name__
-        yield f"{name} of seed {each}", partial(read, made, way, truth, each)
+        yield f"{name} of seed {each}", partial(read, make_player, way, truth, each)

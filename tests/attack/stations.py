@@ -23,7 +23,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 
 from tests.attack.bad_values import JSON, flipped
 from tests.attack.report import WRONG, Count, Found, Trial, in_the_loop, one_of
-from tests.helpers.broker import MOSQUITTO, a_broker
+from tests.helpers.broker import MOSQUITTO, run_broker
 from tvbandits.experts import SensorExpert, Station
 from tvbandits.experts.sensors.mqtt import MQTTTransport
 from tvbandits.validation import LARGEST_VALUE
@@ -171,7 +171,7 @@ def attack(found: Count, count: int, seed: int) -> Iterator[Trial]:
         return
     stations = [Station("honest", (0.0,), 0.01), Station("liar", (1.0,), 0.01)]
     with TemporaryDirectory(prefix="attack") as folder, contextlib.ExitStack() as open_:
-        port = open_.enter_context(a_broker(Path(folder))).port
+        port = open_.enter_context(run_broker(Path(folder))).port
         hostile = Hostile(port, seed)
         open_.callback(hostile.close)
         transport = open_.enter_context(MQTTTransport("127.0.0.1", port, time_out=TIME_OUT))

@@ -1,4 +1,4 @@
-"""The attacks in a quick form; `python -m tests.attack` is the long one."""
+"""Short runs of the attacks; `python -m tests.attack` runs them longer."""
 
 import pytest
 
@@ -6,14 +6,14 @@ from tests.attack import bandits, worlds
 
 
 @pytest.mark.slow
-def test_random_bandits_neither_crash_nor_are_wrong() -> None:
+def test_attack_finds_no_fault_in_random_bandits() -> None:
     tally = bandits.attack(4, seed=0)
     assert tally.tried == 4
     assert tally.faults == {}, tally.examples
 
 
 @pytest.mark.slow
-def test_what_the_world_is_made_of_crashes_no_policy() -> None:
+def test_attack_finds_no_fault_in_random_problems() -> None:
     tally = worlds.attack(4, seed=0)
     assert tally.tried == 4
     assert tally.faults == {}, tally.examples

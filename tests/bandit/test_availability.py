@@ -1,4 +1,4 @@
-"""What may be played now: stations in maintenance, constraints, and contexts."""
+"""Available points: masks, rows, functions, ranges, contexts, and expert queries among them."""
 
 import pickle
 from pathlib import Path
@@ -15,10 +15,10 @@ from tests.helpers.players import (
     LINE,
     NOISE,
     ON_INTERVAL,
-    Known,
-    made,
-    noisy,
-    warmed,
+    RecordingWaveExpert,
+    make_player,
+    noisy_wave,
+    warm_up,
 )
 from tests.helpers.refusals import refused
 from tvbandits import (
@@ -43,7 +43,7 @@ CONTEXTS = Candidates(PLANE.reshape(-1, 2), context=[1])
 
 
 def right(X: Array) -> Array:
-    """Only the right part of the interval."""
+    """Return a mask of the points in the right part of the interval."""
     return np.asarray(X[:, 0] >= 7.25)
 
 
@@ -51,25 +51,25 @@ def right(X: Array) -> Array:
 
 
 @pytest.mark.parametrize("variant", KINDS)
-def test_a_mask_rows_and_a_function_say_the_same(variant: str) -> None:
+def test_ask_treats_a_mask_rows_and_a_function_alike(variant: str) -> None:
     mask = right(LINE.X)
     rows = np.flatnonzero(mask)
     forms: list[Any] = [mask, right]
     if variant == "gp-ucb":
         forms += [rows, rows[::-1].tolist()]
-    players = [warmed(made(variant)) for _ in forms]
+    players = [warm_up(make_player(variant)) for _ in forms]
     for t in (10.0, 11.0):
-        found = [p.ask(t, n=3, available=form) for p, form in zip(players, forms, strict=True)]
-        assert right(found[0]).all()
-        for player, X in zip(players, found, strict=True):
-            np.testing.assert_array_equal(X, found[0])
-            player.tell(X, noisy(X, t), t)
+        batches = [p.ask(t, n=3, available=form) for p, form in zip(players, forms, strict=True)]
+        assert right(batches[0]).all()
+        for player, X in zip(players, batches, strict=True):
+            np.testing.assert_array_equal(X, batches[0])
+            player.tell(X, noisy_wave(X, t), t)
 
 
-def test_names_of_arms_are_available() -> None:
+def test_ask_accepts_names_of_arms_as_available() -> None:
     bandit = policies.adaptive_gp_ucb(Arms(["red", "green", "blue"]))
-    found = bandit.ask(1, n=9, available=["blue", "green"])
-    assert {*bandit.recipe.domain.decode(found)["arm"]} == {"blue", "green"}
+    points = bandit.ask(1, n=9, available=["blue", "green"])
+    assert {*bandit.recipe.domain.decode(points)["arm"]} == {"blue", "green"}
     refused(
         ValueError,
         r"arm must be one of .*, got 'grey' in row 1",
@@ -83,10 +83,10 @@ def test_names_of_arms_are_available() -> None:
     )
 
 
-def test_it_is_the_best_of_what_is_available() -> None:
-    bandit = warmed(made("gp-ucb"))
+def test_ask_and_recommend_return_the_best_available_point() -> None:
+    bandit = warm_up(make_player("gp-ucb"))
     mean, deviation = bandit.predict(LINE.X, 10.0)
-    rows = np.argsort(mean + 2.0 * deviation)[:11]  # the worst ones
+    rows = np.argsort(mean + 2.0 * deviation)[:11]  # the lowest bounds
     assert LINE.index(bandit.ask(10.0, available=rows))[0] == rows[-1]
     bandit.drop(bandit.pending)
     best = rows[np.argmax(mean[rows])]
@@ -95,30 +95,32 @@ def test_it_is_the_best_of_what_is_available() -> None:
 
 
 @pytest.mark.parametrize("variant", [kind for kind in KINDS if kind in ON_INTERVAL])
-def test_a_function_on_a_box(variant: str) -> None:
-    player = warmed(made(variant, INTERVAL), INTERVAL)
+def test_ask_on_a_box_keeps_to_a_function(variant: str) -> None:
+    player = warm_up(make_player(variant, INTERVAL), INTERVAL)
     for t in (10.0, 11.0, 12.0):
         X = player.ask(t, n=2, available=right)
         assert right(X).all()
-        player.tell(X, noisy(X, t), t)
+        player.tell(X, noisy_wave(X, t), t)
     if isinstance(player, Bandit):
         assert right(player.recommend(13.0, available=right)[None]).all()
 
 
 @pytest.mark.parametrize("variant", ["gp-ucb", "frugal-gp-ucb"])
-def test_ranges_on_a_box_say_the_same_as_a_function(variant: str, tmp_path: Path) -> None:
-    players = [warmed(made(variant, INTERVAL), INTERVAL) for _ in range(2)]
+def test_ask_on_a_box_treats_ranges_and_a_function_alike(variant: str, tmp_path: Path) -> None:
+    players = [warm_up(make_player(variant, INTERVAL), INTERVAL) for _ in range(2)]
     for t in (10.0, 11.0):
         forms: list[Any] = [{"x0": (2.0, 3.0)}, lambda X: (X[:, 0] >= 2.0) & (X[:, 0] <= 3.0)]
-        found = [player.ask(t, available=form) for player, form in zip(players, forms, strict=True)]
-        np.testing.assert_array_equal(*found)
-        assert ((found[0] >= 2.0) & (found[0] <= 3.0)).all()
+        points = [
+            player.ask(t, available=form) for player, form in zip(players, forms, strict=True)
+        ]
+        np.testing.assert_array_equal(*points)
+        assert ((points[0] >= 2.0) & (points[0] <= 3.0)).all()
         for player in players:
-            player.tell(found[0], noisy(found[0], t), t)
+            player.tell(points[0], noisy_wave(points[0], t), t)
     players[0].save(tmp_path / "saved")
 
 
-def test_ranges_on_a_space_hold_numbers_and_categories() -> None:
+def test_ask_on_a_space_keeps_to_ranges_of_numbers_and_categories() -> None:
     space = Space(heat=(10.0, 80.0), fuel=["gas", "oil", "wood"])
     bandit = policies.adaptive_gp_ucb(space, noise_variance=0.01)
     bandit.tell(space.sample(6, np.random.default_rng(0)), np.arange(6.0), 1.0)
@@ -130,8 +132,8 @@ def test_ranges_on_a_space_hold_numbers_and_categories() -> None:
     assert set(space.decode(one)["fuel"]) == {"wood"}
 
 
-def test_ranges_on_candidates_are_those_of_a_mask() -> None:
-    one, other = (warmed(made("gp-ucb")) for _ in range(2))
+def test_ask_on_candidates_treats_ranges_and_a_mask_alike() -> None:
+    one, other = (warm_up(make_player("gp-ucb")) for _ in range(2))
     inside = (LINE.X[:, 0] >= 3.0) & (LINE.X[:, 0] <= 4.0)
     np.testing.assert_array_equal(
         one.ask(10.0, available={"x0": (3.0, 4.0)}), other.ask(10.0, available=inside)
@@ -142,74 +144,72 @@ def test_ranges_on_candidates_are_those_of_a_mask() -> None:
     ("ranges", "value"),
     [({"x7": (0, 1)}, "x7"), *(({"x0": each}, "x0") for each in ((2, 1), [1], (0, "a"), 1.0))],
 )
-def test_wrong_ranges_are_named_and_change_nothing(ranges: Any, value: str) -> None:
-    bandit = warmed(made("gp-ucb", INTERVAL), INTERVAL)
+def test_ask_names_wrong_ranges_and_changes_nothing(ranges: Any, value: str) -> None:
+    bandit = warm_up(make_player("gp-ucb", INTERVAL), INTERVAL)
     before = bandit.state
     with pytest.raises(ValueError, match=value):
         bandit.ask(10.0, available=ranges)
     assert bandit.state is before
 
 
-def test_a_part_of_a_box_that_a_search_hardly_meets() -> None:
-    """A strip of a thousandth: the sample of the search does not meet it, points at random do."""
-    bandit = warmed(made("gp-ucb", INTERVAL), INTERVAL)
-    found = [
+def test_ask_on_a_box_finds_a_small_available_part() -> None:
+    """The sample of the search misses a strip of a thousandth, but uniform samples do not."""
+    bandit = warm_up(make_player("gp-ucb", INTERVAL), INTERVAL)
+    points = [
         bandit.ask(10.0, n=1, available=lambda X: abs(X[:, 0] - 6.0) < 0.005) for _ in range(2)
     ]
-    assert (abs(np.concatenate(found) - 6.0) < 0.005).all()
+    assert (abs(np.concatenate(points) - 6.0) < 0.005).all()
 
 
-def test_the_best_part_of_a_box_is_climbed() -> None:
-    bandit = made("gp-ucb", INTERVAL, mean=0.0)
+def test_ask_on_a_box_climbs_within_the_available_part() -> None:
+    bandit = make_player("gp-ucb", INTERVAL, mean=0.0)
     bandit.tell([[1.0], [4.0], [9.5]], [0.2, 1.5, -1.0], 1.0)
     mean, deviation = bandit.predict(np.linspace(4.5, 6.0, 1501)[:, None], 2.0)
     x = bandit.ask(2.0, available=lambda X: (X[:, 0] >= 4.5) & (X[:, 0] <= 6.0))
     bound = mean + 2.0 * deviation
-    found = bandit.predict(x, 2.0)
-    assert float(found[0][0] + 2.0 * found[1][0]) >= bound.max() - 1e-3
+    prediction = bandit.predict(x, 2.0)
+    assert float(prediction[0][0] + 2.0 * prediction[1][0]) >= bound.max() - 1e-3
 
 
-# --- what is taken ---------------------------------------------------------------------------------
+# --- excluded points -------------------------------------------------------------------------------
 
 
-def test_what_is_taken_comes_last_and_is_looked_at_once() -> None:
-    looks: list[int] = []
+def test_choice_set_offers_excluded_points_last_and_checks_each_once() -> None:
+    sizes: list[int] = []
 
     def free(X: Array) -> Array:
-        looks.append(len(X))
+        sizes.append(len(X))
         return right(X)
 
-    watched: Any = free
-    allowed = ChoiceSet(LINE, watched, LINE.X[:0])
-    left, some, looked = right(LINE.X), np.arange(0, len(LINE), 3), 0
+    function: Any = free
+    choice_set = ChoiceSet(LINE, function, LINE.X[:0])
+    remaining, every_third, count = right(LINE.X), np.arange(0, len(LINE), 3), 0
     for row in np.random.default_rng(0).integers(len(LINE), size=400):
-        before = len(looks)
-        allowed.exclude(LINE.X[row])
-        looked += len(looks) - before
-        left[row] = False
-        left = left if left.any() else right(LINE.X)
-        np.testing.assert_array_equal(allowed(LINE.X), left)
-        np.testing.assert_array_equal(allowed(LINE.X[some]), left[some])
-    assert looked < 20  # each time for all that is taken would be quadratic in what is pending
+        before = len(sizes)
+        choice_set.exclude(LINE.X[row])
+        count += len(sizes) - before
+        remaining[row] = False
+        remaining = remaining if remaining.any() else right(LINE.X)
+        np.testing.assert_array_equal(choice_set(LINE.X), remaining)
+        np.testing.assert_array_equal(choice_set(LINE.X[every_third]), remaining[every_third])
+    assert count < 20  # a check of all excluded points each time would be quadratic in their number
 
 
 @pytest.mark.parametrize("available", [None, right])
-def test_choice_set_on_a_box_compares_few_of_many_points_in_place_of_one_that_is_taken(
-    available: Any,
-) -> None:
-    """A search that climbs to what is taken again and again made a batch of 100 points take 45 s."""
-    compared: list[Array] = []
+def test_choice_set_on_a_box_compares_few_points_to_replace_an_excluded_one(available: Any) -> None:
+    """A search that climbs to excluded points again and again would take 45 s for 100 points."""
+    evaluated: list[Array] = []
 
     def height(X: Array) -> Array:
-        compared.append(X)
+        evaluated.append(X)
         return -np.abs(X[:, 0] - 9.0)
 
     box = Box([(0.0, 10.0)])
-    allowed = ChoiceSet(box, available, np.array([[9.0]]))
-    x = allowed.repair(np.array([9.0]), height, np.random.default_rng(0))
-    (X,) = compared
+    choice_set = ChoiceSet(box, available, np.array([[9.0]]))
+    x = choice_set.repair(np.array([9.0]), height, np.random.default_rng(0))
+    (X,) = evaluated
     assert len(X) == ChoiceSet.comparison_count
-    assert allowed(X).all()
+    assert choice_set(X).all()
     assert x == X[np.argmin(np.abs(X[:, 0] - 9.0))]
     assert abs(x[0] - 9.0) == pytest.approx(box.resolution[0], rel=0.2)
 
@@ -217,20 +217,20 @@ def test_choice_set_on_a_box_compares_few_of_many_points_in_place_of_one_that_is
 # --- contexts -------------------------------------------------------------------------------------
 
 
-def test_a_context_is_given_and_not_chosen() -> None:
+def test_ask_and_recommend_keep_the_given_context() -> None:
     bandit = policies.gp_ucb(CONTEXTS, kernel=RBF([1.0, 1.0]), noise_variance=NOISE, seed=1)
     for t in range(1, 13):
-        given = float(t % 3)
-        X = bandit.ask(float(t), n=2, context=[given])
-        np.testing.assert_array_equal(X[:, 1], [given, given])
+        value = float(t % 3)
+        X = bandit.ask(float(t), n=2, context=[value])
+        np.testing.assert_array_equal(X[:, 1], [value, value])
         bandit.tell(X, np.sin(X[:, 0] + X[:, 1]), float(t))
         mean, _ = bandit.predict(CONTEXTS.X, t + 1.0)
-        here = np.flatnonzero(CONTEXTS.X[:, 1] == 2.0)
+        rows = np.flatnonzero(CONTEXTS.X[:, 1] == 2.0)
         best = bandit.recommend(t + 1.0, context=[2.0])
-        np.testing.assert_array_equal(best, CONTEXTS.X[here[np.argmax(mean[here])]])
+        np.testing.assert_array_equal(best, CONTEXTS.X[rows[np.argmax(mean[rows])]])
 
 
-def test_a_context_and_a_mask_are_both_kept() -> None:
+def test_ask_keeps_to_a_context_and_a_mask() -> None:
     bandit = policies.gp_ucb(CONTEXTS, kernel=RBF([1.0, 1.0]), noise_variance=NOISE)
     X = bandit.ask(1.0, n=3, available=CONTEXTS.X[:, 0] > 3.9, context=[1.0])
     assert (X[:, 0] > 3.9).all()
@@ -239,49 +239,46 @@ def test_a_context_and_a_mask_are_both_kept() -> None:
         bandit.ask(1.0, available=CONTEXTS.X[:, 1] == 0.0, context=[2.0])
 
 
-# --- maintenance ----------------------------------------------------------------------------------
-
-
-# --- questions ------------------------------------------------------------------------------------
+# --- expert queries -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("consult", ["after tell", "before ask"])
 @pytest.mark.parametrize("domain", [LINE, INTERVAL], ids=["line", "interval"])
 @pytest.mark.parametrize("pool", ["domain", "played"])
-def test_only_what_is_available_is_asked_about(pool: Any, domain: Any, consult: Any) -> None:
-    expert = Known()
+def test_expert_queries_are_among_available_points(pool: Any, domain: Any, consult: Any) -> None:
+    expert = RecordingWaveExpert()
     query_config = QueryConfig(RandomPoints(4), expert, pool=pool)
     bandit = Bandit(
         Recipe(domain, KERNEL, NOISE, query_config=query_config, consult=consult), seed=1
     )
     for t in map(float, range(1, 9)):
-        left = t % 2 == 0
+        left_half = t % 2 == 0
 
-        def free(X: Array, left: bool = left) -> Array:
-            return np.asarray(X[:, 0] < 5.0) if left else np.asarray(X[:, 0] >= 5.0)
+        def free(X: Array, left_half: bool = left_half) -> Array:
+            return np.asarray(X[:, 0] < 5.0) if left_half else np.asarray(X[:, 0] >= 5.0)
 
         X = bandit.ask(t, available=free)
         assert free(X).all()
-        bandit.tell(X, noisy(X, t), t)
-    asked = [(points, t) for points, t in expert.asked if len(points)]
-    assert len(asked) >= 6
-    for points, t in asked:
+        bandit.tell(X, noisy_wave(X, t), t)
+    queries = [(points, t) for points, t in expert.queries if len(points)]
+    assert len(queries) >= 6
+    for points, t in queries:
         assert ((points[:, 0] < 5.0) == (t % 2 == 0)).all()
 
 
-def test_questions_to_carry_keep_to_what_is_available() -> None:
+def test_questions_are_among_available_points() -> None:
     recipe = Recipe(LINE, KERNEL, NOISE, query_config=QueryConfig(NextDecision(3), pool="domain"))
     bandit = Bandit(recipe, seed=1)
     assert right(bandit.questions(1.0, available=right)).all()
     bandit.ask(2.0, available=np.arange(5))
-    assert set(LINE.index(bandit.questions(2.0))) <= set(range(5))  # those of the decision
+    assert set(LINE.index(bandit.questions(2.0))) <= set(range(5))  # as for the decision
     bandit.ask(3.0, available=np.arange(5))
-    assert right(bandit.questions(3.0, available=right)).all()  # or what is said now
+    assert right(bandit.questions(3.0, available=right)).all()  # as given here
 
 
-def test_a_state_does_not_keep_a_function_that_nobody_needs() -> None:
-    """So that a bandit on a box can be saved whatever says what is available."""
-    bandit = warmed(made("gp-ucb", INTERVAL), INTERVAL)
+def test_state_drops_a_function_that_no_query_needs() -> None:
+    """A bandit on a box can therefore be saved after any `available`."""
+    bandit = warm_up(make_player("gp-ucb", INTERVAL), INTERVAL)
     bandit.ask(10.0, available=lambda X: X[:, 0] > 3.0)
     assert pickle.loads(pickle.dumps(bandit.state)) == bandit.state
     assert bandit.state.queries.available is None
@@ -289,58 +286,60 @@ def test_a_state_does_not_keep_a_function_that_nobody_needs() -> None:
 
 @pytest.mark.parametrize("consult", ["after tell", "before ask"])
 @pytest.mark.parametrize("pool", ["domain", "played"])
-def test_a_bandit_that_was_told_a_function_goes_on_from_its_file(
+def test_bandit_continues_from_its_file_after_an_available_function(
     pool: Any, consult: Any, tmp_path: Path
 ) -> None:
-    """And from a pickle; what is asked about afterwards was available all the same."""
-    query_config = QueryConfig(RandomPoints(4), Known(), pool=pool)
+    """A pickle works as well; later expert queries keep to the available points."""
+    query_config = QueryConfig(RandomPoints(4), RecordingWaveExpert(), pool=pool)
     recipe = Recipe(INTERVAL, KERNEL, NOISE, query_config=query_config, consult=consult)
-    bandit = warmed(Bandit(recipe, seed=1), INTERVAL)
+    bandit = warm_up(Bandit(recipe, seed=1), INTERVAL)
     for near in (None, 4.0):
         X = bandit.ask(
             bandit.state.record.decision_time, available=lambda X: X[:, 0] > 5.0, near=near
         )
         bandit.save(tmp_path / "saved")
-        expert = Known()
+        expert = RecordingWaveExpert()
         twins = [
-            load(tmp_path / "saved", trusted={"tests.helpers.players:Known": expert}),
+            load(tmp_path / "saved", trusted={"tests.helpers.players:RecordingWaveExpert": expert}),
             pickle.loads(pickle.dumps(bandit)),
         ]
         assert [each.state == bandit.state for each in twins] == [True, True]
         for each in (*twins, bandit):
-            each.tell(X, noisy(X, 20.0))
+            each.tell(X, noisy_wave(X, 20.0))
         assert [each.state == bandit.state for each in twins] == [True, True]
-        for points, _ in expert.asked:
+        for points, _ in expert.queries:
             assert len(points)
             assert (points[:, 0] > 5.0).all()
 
 
 @pytest.mark.parametrize("name", ["frugal-gp-ucb", "adaptive-gp-ucb", "sparq-gp-ucb"])
-def test_a_policy_with_an_expert_is_saved_after_it_was_told_a_function(
+def test_policy_with_an_expert_can_be_saved_after_an_available_function(
     name: str, tmp_path: Path
 ) -> None:
-    setting = Setting(INTERVAL, KERNEL, NOISE, 60, 0.1, 1.0, 0.03, 10.0, None, Known, 1)
+    setting = Setting(
+        INTERVAL, KERNEL, NOISE, 60, 0.1, 1.0, 0.03, 10.0, None, RecordingWaveExpert, 1
+    )
     bandit: Any = POLICIES[name].make(setting)
     for t in (1.0, 2.0, 3.0):
         X = bandit.ask(t, available=lambda X: X[:, 0] > 5.0)
         bandit.save(tmp_path / "saved")
         assert pickle.loads(pickle.dumps(bandit.state)) == bandit.state
-        bandit.tell(X, noisy(X, t), t)
+        bandit.tell(X, noisy_wave(X, t), t)
 
 
-def test_questions_may_be_about_what_was_chosen_of_a_function() -> None:
-    query_config = QueryConfig(RandomPoints(4), Known(), pool="played")
+def test_expert_queries_can_be_about_points_that_a_function_allowed() -> None:
+    query_config = QueryConfig(RandomPoints(4), RecordingWaveExpert(), pool="played")
     bandit = Bandit(
         Recipe(INTERVAL, KERNEL, NOISE, query_config=query_config, consult="after tell"), seed=1
     )
     x = bandit.ask(1.0, available=lambda X: X[:, 0] > 5.0)
     bandit.tell([[1.0], *x.tolist()], [0.1, 0.2], 1.0)
-    (points, _), *_ = [each for each in query_config.expert.asked if len(each[0])]
+    (points, _), *_ = [each for each in query_config.expert.queries if len(each[0])]
     np.testing.assert_array_equal(points, x)
 
 
-def test_availability_of_another_domain_is_left_behind() -> None:
-    query_config = QueryConfig(RandomPoints(2), Known(), pool="domain")
+def test_from_state_on_another_domain_drops_availability() -> None:
+    query_config = QueryConfig(RandomPoints(2), RecordingWaveExpert(), pool="domain")
     bandit = Bandit(Recipe(LINE, KERNEL, NOISE, query_config=query_config), seed=1)
     x = bandit.ask(1.0, available=np.arange(20))
     wider = Candidates(np.linspace(0.0, 20.0, 81)[:, None])
@@ -350,10 +349,10 @@ def test_availability_of_another_domain_is_left_behind() -> None:
     assert again.ask(2.0).shape == (1, 1)
 
 
-# --- nothing, and what is wrong ---------------------------------------------------------------------
+# --- functions of named columns, and no data --------------------------------------------------------
 
 
-def test_a_function_of_a_space_is_given_its_names() -> None:
+def test_ask_passes_named_columns_to_a_function_on_a_space() -> None:
     space = Space(flow=(30, 60), mode=["eco", "loud"])
     bandit = policies.gp_ucb(space, kernel=space.kernel(), noise_variance=0.01)
     X = bandit.ask(1, n=3, available=lambda frame: (frame["flow"] < 40) & (frame["mode"] == "eco"))
@@ -362,7 +361,7 @@ def test_a_function_of_a_space_is_given_its_names() -> None:
     assert (points["mode"] == "eco").all()
 
 
-def test_nothing_is_recommended_before_anything_was_told() -> None:
+def test_recommend_without_observations_is_an_error() -> None:
     bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     before = bandit.state
     with pytest.raises(ValueError, match="recommend needs observations"):

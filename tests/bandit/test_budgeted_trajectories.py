@@ -1,4 +1,4 @@
-"""Whole runs of the budgeted policies against their plain restatement, step by step."""
+"""Runs of the budgeted policies, step by step against a plain restatement."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tests.oracles import plain_budgeted
 from tests.oracles.plain_budgeted import (
-    Plainly,
+    PlainBatchPolicy,
     at_once,
     bbkb_width,
     bkb_width,
@@ -64,7 +64,9 @@ def table() -> Case:
 
 CASES = {"line": line(), "square": square(), "table": table()}
 
-Policy = tuple[BatchRule, Confidence, float, plain_budgeted.Ends, Callable[[Plainly], float]]
+Policy = tuple[
+    BatchRule, Confidence, float, plain_budgeted.BatchEnd, Callable[[PlainBatchPolicy], float]
+]
 POLICIES: dict[str, Policy] = {
     "bkb": (One(), BKBWidth(DELTA), 1.0, at_once, bkb_width(DELTA)),
     "bbkb-global": (GlobalRatio(2.0), BBKBWidth(DELTA), 2.0, lemma_1(2.0), bbkb_width(DELTA)),
@@ -75,47 +77,47 @@ POLICIES: dict[str, Policy] = {
 
 @dataclass
 class Run:
-    """The two side by side, on the same rewards and the same draws."""
+    """A bandit and the plain policy, on the same rewards and random numbers."""
 
     bandit: Bandit
-    plainly: Plainly
+    plain: PlainBatchPolicy
     case: Case
     seed: int
     shares: list[float] = field(default_factory=list)  # of the visited points in the dictionary
 
     def play(self, steps: int) -> list[int]:
-        """Sizes of the batches. The plain policy follows where two points tie."""
+        """Return the sizes of the batches; the plain policy plays the bandit's points if some tie."""
         noise = np.random.default_rng([self.seed, 7]).standard_normal(steps + 1000)
         sizes: list[int] = []
-        while len(self.plainly.rows) < steps:
+        while len(self.plain.rows) < steps:
             rng = np.random.default_rng()
             rng.bit_generator.state = self.bandit.state.random
             batch = self.bandit.ask()
-            self.plainly.begin(rng)
-            told = len(self.plainly.rows)
-            assert self.bandit.info.beta == pytest.approx(self.plainly.beta, rel=1e-7), f"{told=}"
+            self.plain.begin(rng)
+            count = len(self.plain.rows)
+            assert self.bandit.info.beta == pytest.approx(self.plain.beta, rel=1e-7), f"{count=}"
             self.assert_same_dictionary()
             rows = self.case.domain.index(batch).tolist()
             for place, row in enumerate(rows):
-                ucb = self.plainly.ucb()
-                where = f"point {place} of the batch with {told=}"
+                ucb = self.plain.ucb()
+                where = f"point {place} of the batch with {count=}"
                 assert ucb[row] >= ucb.max() - 1e-9 * abs(ucb.max()), where
-                ends = self.plainly.add(row)
+                ends = self.plain.add(row)
                 assert ends == (place == len(rows) - 1), where
             y = self.case.value[rows] + np.sqrt(self.case.noise_variance) * np.array(
-                [noise[told + place] for place in range(len(rows))]
+                [noise[count + place] for place in range(len(rows))]
             )
             self.bandit.tell(batch, y)
-            self.plainly.tell(y)
+            self.plain.tell(y)
             sizes.append(len(rows))
         return sizes
 
     def assert_same_dictionary(self) -> None:
-        posterior, S = self.bandit.state.posterior, self.plainly.S
+        posterior, S = self.bandit.state.posterior, self.plain.S
         if S is not None:
             assert isinstance(posterior, SparsePosterior)
             np.testing.assert_array_equal(posterior.dictionary.rows.Z, S)
-            self.shares.append(len(S) / len(set(self.plainly.rows)))
+            self.shares.append(len(S) / len(set(self.plain.rows)))
 
 
 def side_by_side(
@@ -131,12 +133,12 @@ def side_by_side(
         beta=beta,
         mean=mean,
     )
-    plainly = Plainly(case.domain.X, case.kernel, case.noise_variance, width, ends, C, mean)
+    plain = PlainBatchPolicy(case.domain.X, case.kernel, case.noise_variance, width, ends, C, mean)
     if isinstance(posterior, Nystrom):
-        plainly.oversampling = posterior.oversampling
-        plainly.keep = posterior.keep
-        plainly.tolerance = posterior.tolerance
-    return Run(Bandit(recipe, seed=seed), plainly, case, seed)
+        plain.oversampling = posterior.oversampling
+        plain.keep = posterior.keep
+        plain.tolerance = posterior.tolerance
+    return Run(Bandit(recipe, seed=seed), plain, case, seed)
 
 
 PAPERS = Nystrom(2.0, keep=False)
@@ -144,34 +146,34 @@ PAPERS = Nystrom(2.0, keep=False)
 
 @pytest.mark.parametrize("policy", ["bkb", "bbkb-global", "bbkb-local"])
 @pytest.mark.parametrize("case", CASES)
-def test_budgeted_policies_are_their_pseudo_code(case: str, policy: str) -> None:
+def test_bkb_and_bbkb_match_their_pseudo_code(case: str, policy: str) -> None:
     run = side_by_side(CASES[case], policy, PAPERS, seed=4)
     assert (max(run.play(STEPS)) > 2) == (policy != "bkb")
-    assert min(run.shares) < 0.8  # dictionaries are true choices
+    assert min(run.shares) < 0.8  # dictionaries are proper subsets
 
 
-def test_gp_bucb_is_its_pseudo_code() -> None:
+def test_gp_bucb_matches_its_pseudo_code() -> None:
     for case in ("line", "square"):
         assert max(side_by_side(CASES[case], "gp-bucb", Exact(), seed=5).play(STEPS)) > 3
 
 
-def test_a_prior_mean_that_is_not_zero() -> None:
+def test_bbkb_with_a_prior_mean_matches_its_pseudo_code() -> None:
     run = side_by_side(CASES["square"], "bbkb-global", PAPERS, mean=0.8, seed=6)
     assert len(run.play(150)) > 10
 
 
 @pytest.mark.parametrize("policy", ["bkb", "bbkb-global"])
-def test_a_dictionary_that_keeps_its_points(policy: str) -> None:
-    """The points themselves are compared; a coarse tolerance lets many drawn points drop out."""
+def test_bkb_and_bbkb_that_keep_dictionaries_match_their_pseudo_code(policy: str) -> None:
+    """Points are compared in value; a coarse tolerance lets many new points drop out."""
     run = side_by_side(CASES["square"], policy, Nystrom(0.7, tolerance=0.005), seed=7)
-    afresh = kept = 0
+    new_draws = extensions = 0
     for _ in range(STEPS):
-        if len(run.plainly.rows) >= STEPS:
+        if len(run.plain.rows) >= STEPS:
             break
-        before = run.plainly.S
-        run.play(len(run.plainly.rows) + 1)
-        S = run.plainly.S
+        before = run.plain.S
+        run.play(len(run.plain.rows) + 1)
+        S = run.plain.S
         if before is not None and S is not None:
             same = np.array_equal(S[: len(before)], before)
-            afresh, kept = afresh + (not same), kept + same
-    assert min(afresh, kept) >= 10
+            new_draws, extensions = new_draws + (not same), extensions + same
+    assert min(new_draws, extensions) >= 10

@@ -1,4 +1,4 @@
-"""Deviations of a learned kernel, as they are shown, are widened by what predictions have missed."""
+"""`predict` widens deviations of a learned kernel by the errors of earlier predictions."""
 
 import pickle
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.players import NOISE, SITES, deciding
+from tests.helpers.players import NOISE, SITES, decision_deviation
 from tests.helpers.recipes import build
 from tvbandits import Bandit, Box, Candidates, Options, StateSpace, policies
 from tvbandits.experts.keyed_noise import keyed_normal
@@ -18,14 +18,14 @@ INTERVAL = Box([(0.0, 3.0), (0.0, 3.0)])
 
 
 def reward(X: Array, t: float) -> Array:
-    """It changes faster and faster, so that what was learned early is over-confident."""
+    """Return a reward that changes faster and faster, so that an early fit is over-confident."""
     level = np.sin(2.0 * X[:, 0] + (t / 12.0) ** 2) + 0.3 * np.cos(X.sum(axis=1) + t / 3.0)
     return np.asarray(5.0 + level + 0.1 * keyed_normal(0, 1, X, t))
 
 
-def learning(domain: Any = SITES, **more: Any) -> Bandit:
-    fitted = {} if isinstance(domain, Box) else {"posterior": StateSpace()}
-    values = {"noise_variance": NOISE, **fitted, **more}
+def learning_bandit(domain: Any = SITES, **more: Any) -> Bandit:
+    options = {} if isinstance(domain, Box) else {"posterior": StateSpace()}
+    values = {"noise_variance": NOISE, **options, **more}
     bandit: Bandit = build(policies.adaptive_gp_ucb, domain, **values)
     return bandit
 
@@ -42,72 +42,74 @@ def deviation_factor(bandit: Bandit) -> float:
 
 
 @pytest.mark.parametrize("domain", [SITES, INTERVAL], ids=["candidates", "box"])
-def test_it_holds_rewards_at_changed_places_against_what_was_said_before(domain: Any) -> None:
-    bandit, plain, last, seen = learning(domain), IntervalCalibration(), None, 0
+def test_calibration_compares_rewards_at_new_places_with_earlier_predictions(domain: Any) -> None:
+    bandit, plain, last, count = learning_bandit(domain), IntervalCalibration(), None, 0
     for t in range(1, 46):
         x = bandit.ask(t)
         y = reward(x, t)
-        mean, stated = bandit.predict(x, t)[0], float(deciding(bandit, x, t)[0])
+        mean, deviation = bandit.predict(x, t)[0], float(decision_deviation(bandit, x, t)[0])
         if bandit.info.model.fits and last is not None and (x != last).any():
-            # What is shown is widened; what it is held against is not.
-            plain, seen = plain.update(float(y[0] - mean[0]), stated**2 + NOISE), seen + 1
+            # `predict` widens deviations; the calibration uses those before.
+            plain, count = plain.update(float(y[0] - mean[0]), deviation**2 + NOISE), count + 1
         bandit.tell(x, y, t)
         last = x
-    assert seen > 8
+    assert count > 8
     assert deviation_factor(bandit) == pytest.approx(plain.deviation_factor, rel=1e-9)
     assert deviation_factor(bandit) > 1.0
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_how_many_are_told_at_once_does_not_matter(late: bool) -> None:
+def test_calibration_ignores_how_rewards_are_grouped_into_tells(late: bool) -> None:
     X = SITES.X[[0, 3, 3, 7, 1, 1]]
     t = np.array([31.0, 33.0, 32.0, 35.0, 34.0, 36.0] if late else [31.0, 32, 32, 33, 34, 35])
     y = np.concatenate([reward(X[[i]], t[i]) for i in range(len(t))])
-    together, apart = (play(learning(), range(1, 31)) for _ in range(2))
+    together, one_by_one = (play(learning_bandit(), range(1, 31)) for _ in range(2))
     before = together.state.model.calibration
     together.tell(X, y, t)
     for i in range(len(t)):
-        apart.tell(X[[i]], y[[i]], t[i])
-    assert together.state.model.calibration == apart.state.model.calibration != before
+        one_by_one.tell(X[[i]], y[[i]], t[i])
+    assert together.state.model.calibration == one_by_one.state.model.calibration != before
 
 
-def test_many_late_ones_are_no_test() -> None:
-    bandit = play(learning(), range(1, 46))
+def test_calibration_ignores_many_late_rewards() -> None:
+    bandit = play(learning_bandit(), range(1, 46))
     before = bandit.state.model.calibration
     bandit.tell(SITES.X[:8], np.ones(8), 20.5 + np.arange(8.0))
     assert bandit.state.model.calibration == before
 
 
-def test_nothing_is_watched_where_no_kernel_is_learned() -> None:
+def test_calibration_is_empty_without_a_learned_kernel() -> None:
     kernel = RBF(1.0)
-    for given in (
+    for bandit in (
         policies.gp_ucb(SITES, kernel=kernel, noise_variance=NOISE),
         policies.w_gp_ucb(SITES, kernel=kernel, noise_variance=NOISE, discount=0.95),
         policies.adaptive_gp_ucb(
             SITES, noise_variance=NOISE, options=Options(posterior="ensemble")
         ),
     ):
-        assert play(given, range(1, 21)).state.model.calibration == IntervalCalibration()
-    few = play(learning(), range(1, 4))
+        assert play(bandit, range(1, 21)).state.model.calibration == IntervalCalibration()
+    few = play(learning_bandit(), range(1, 4))
     assert few.info.model.fits == 0
     assert few.state.model.calibration == IntervalCalibration()
 
 
-def test_it_is_shown_and_decides_nothing() -> None:
-    bandit, calm = play(learning(), range(1, 41)), learning()
+def test_calibration_widens_predict_but_not_ask() -> None:
+    bandit, uncalibrated = play(learning_bandit(), range(1, 41)), learning_bandit()
     factor = deviation_factor(bandit)
     state = pickle.loads(pickle.dumps(bandit.state))
     state = state.with_model(calibration=IntervalCalibration())
-    calm = Bandit.from_state(bandit.recipe, state)
-    (mean, wide), (same, narrow) = (each.predict(SITES.X, 42.0) for each in (bandit, calm))
-    np.testing.assert_array_equal(mean, same)
-    np.testing.assert_allclose(wide, factor * narrow, rtol=1e-12)
-    np.testing.assert_array_equal(bandit.ask(), calm.ask())
+    uncalibrated = Bandit.from_state(bandit.recipe, state)
+    (mean, widened), (plain_mean, plain_deviation) = (
+        each.predict(SITES.X, 42.0) for each in (bandit, uncalibrated)
+    )
+    np.testing.assert_array_equal(mean, plain_mean)
+    np.testing.assert_allclose(widened, factor * plain_deviation, rtol=1e-12)
+    np.testing.assert_array_equal(bandit.ask(), uncalibrated.ask())
     assert bandit.info.model.deviation_factor == factor
 
 
-def test_what_another_kernel_has_missed_does_not_count() -> None:
-    bandit = play(learning(), range(1, 41))
+def test_from_state_with_another_kernel_resets_the_calibration() -> None:
+    bandit = play(learning_bandit(), range(1, 41))
     assert deviation_factor(bandit) > 1.0
     same = Bandit.from_state(bandit.recipe, bandit.state)
     assert same.state.model.calibration == bandit.state.model.calibration
@@ -116,7 +118,7 @@ def test_what_another_kernel_has_missed_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("posterior", ["ensemble", StateSpace()], ids=["ensemble", "fit"])
-def test_a_place_far_from_all_readings_is_shown_wider_than_it_decides(posterior: Any) -> None:
+def test_predict_far_from_all_readings_is_wider_than_for_decisions(posterior: Any) -> None:
     line = Candidates(np.linspace(0.0, 30.0, 100)[:, None])
     bandit = policies.adaptive_gp_ucb(
         line, noise_variance=NOISE, options=Options(posterior=posterior)
@@ -124,7 +126,7 @@ def test_a_place_far_from_all_readings_is_shown_wider_than_it_decides(posterior:
     for t in range(1, 21):
         X = line.X[[t % 5]]
         bandit.tell(X, np.sin(2.0 * X[:, 0] + t / 9.0), t)
-    ratio = bandit.predict(line.X, 21.0)[1] / deciding(bandit, line.X, 21.0)
+    ratio = bandit.predict(line.X, 21.0)[1] / decision_deviation(bandit, line.X, 21.0)
     assert ratio[-1] > 1.1
     assert ratio[-1] >= ratio[2]
     bandit.ask(21.0)

@@ -1,4 +1,4 @@
-"""Questions and answers: how many, about what, about when, and whenever they come."""
+"""Expert queries and answers: their number, points and times, before or after a decision."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from tests.helpers.players import KERNEL, LINE, NOISE, Known, noisy
+from tests.helpers.players import KERNEL, LINE, NOISE, RecordingWaveExpert, noisy_wave
 from tests.helpers.refusals import refused
 from tests.oracles.dense import Dense
 from tvbandits import Answers, Bandit, Box, NothingAvailableError, Options, Recipe, policies
@@ -39,34 +39,34 @@ def bandit_with(expert: Any, consult: Consult = "after tell", k: int = 2, **part
     return Bandit(recipe, seed=1)
 
 
-# --- a budget is per decision -----------------------------------------------------------------------
+# --- number of queries ------------------------------------------------------------------------------
 
 Tell = Callable[[Bandit, Array, float], Any]
 
 
 def one_by_one(bandit: Bandit, X: Array, t: float) -> None:
     for x in X:
-        bandit.tell(x, noisy(x[None], t), t)
+        bandit.tell(x, noisy_wave(x[None], t), t)
 
 
 def at_once(bandit: Bandit, X: Array, t: float) -> None:
-    bandit.tell(X, noisy(X, t), t)
+    bandit.tell(X, noisy_wave(X, t), t)
 
 
 def without_times(bandit: Bandit, X: Array, t: float) -> None:
     for x in X[::-1]:
-        bandit.tell(x, noisy(x[None], t))
+        bandit.tell(x, noisy_wave(x[None], t))
 
 
-def played_in_turn(bandit: Bandit, X: Array, t: float) -> None:
-    """The points of a decision are played one after the other, at times of their own."""
+def at_increasing_times(bandit: Bandit, X: Array, t: float) -> None:
+    """Play the points of a decision one after the other, at their own times."""
     for i, x in enumerate(X):
-        bandit.tell(x, noisy(x[None], t + 0.1 * i), t + 0.1 * i)
+        bandit.tell(x, noisy_wave(x[None], t + 0.1 * i), t + 0.1 * i)
 
 
 def with_failures(bandit: Bandit, X: Array, t: float) -> None:
     for i, x in enumerate(X):
-        bandit.tell(x, [NAN] if i % 2 == 0 else noisy(x[None], t), t)
+        bandit.tell(x, [NAN] if i % 2 == 0 else noisy_wave(x[None], t), t)
 
 
 def all_failed(bandit: Bandit, X: Array, t: float) -> None:
@@ -75,98 +75,102 @@ def all_failed(bandit: Bandit, X: Array, t: float) -> None:
 
 @pytest.mark.parametrize("n", [1, 4])
 @pytest.mark.parametrize(
-    "how", [one_by_one, at_once, without_times, played_in_turn, with_failures, all_failed]
+    "how", [one_by_one, at_once, without_times, at_increasing_times, with_failures, all_failed]
 )
 @pytest.mark.parametrize("consult", ["after tell", "before ask"])
-def test_two_questions_a_decision_however_rewards_are_told(consult: Any, how: Tell, n: int) -> None:
-    expert = Known()
+def test_bandit_queries_twice_a_decision_however_rewards_are_told(
+    consult: Any, how: Tell, n: int
+) -> None:
+    expert = RecordingWaveExpert()
     bandit = bandit_with(expert, consult)
     for t in range(1, 13):
         how(bandit, bandit.ask(float(t), n=n), float(t))
         assert bandit.info.queries.total_asked == 2 * t
         assert bandit.state.queries.decisions == t
-    assert [len(points) for points, _ in expert.asked] == [2] * 12
-    assert [int(about) for _, about in expert.asked] == list(range(1, 13))
+    assert [len(points) for points, _ in expert.queries] == [2] * 12
+    assert [int(query_time) for _, query_time in expert.queries] == list(range(1, 13))
     assert len(bandit.pending) == 0
 
 
 @pytest.mark.parametrize("consult", ["after tell", "before ask"])
-def test_two_questions_a_decision_where_rewards_come_late(consult: Any) -> None:
-    expert = Known()
+def test_bandit_queries_once_a_decision_if_rewards_are_late(consult: Any) -> None:
+    expert = RecordingWaveExpert()
     bandit = bandit_with(expert, consult)
     waiting = []
     for t in map(float, range(1, 21)):
         waiting.append((bandit.ask(t), t))
         if len(waiting) > 4:
-            X, then = waiting.pop(0)
-            bandit.tell(X, noisy(X, then), then)
-        # Never about a past that is known: about the decision that is out.
-        assert all(about <= t for _, about in expert.asked)
-    # After a tell, or, while no reward has come, before the next decision: once for each of them.
-    assert [about for _, about in expert.asked] == list(range(1, 21))
+            X, time = waiting.pop(0)
+            bandit.tell(X, noisy_wave(X, time), time)
+        # Queries are about the pending decision, never about a past with rewards.
+        assert all(query_time <= t for _, query_time in expert.queries)
+    # After a tell, or before the next decision while rewards are missing: once for each decision.
+    assert [query_time for _, query_time in expert.queries] == list(range(1, 21))
 
 
-def test_a_late_reward_asks_nothing() -> None:
-    expert = Known()
+def test_tell_of_a_late_reward_queries_nothing() -> None:
+    expert = RecordingWaveExpert()
     bandit = bandit_with(expert)
     for t in (1.0, 2.0, 3.0):
         X = bandit.ask(t)
-        bandit.tell(X, noisy(X, t), t)
-    assert len(expert.asked) == 3
-    for when in ("nothing is out", "a decision is out, and due"):
+        bandit.tell(X, noisy_wave(X, t), t)
+    assert len(expert.queries) == 3
+    for when in ("no point is pending", "a decision is pending, and a query due"):
         state = bandit.state
         bandit.tell(LINE.X[[4]], [0.3], 1.5)
         bandit.tell(LINE.X[[4, 5]], [0.3, 0.2], [0.5, 2.5])
-        assert len(expert.asked) == 3, when
+        assert len(expert.queries) == 3, when
         assert bandit.state.answers is state.answers
         X = bandit.ask(4.0)
-    bandit.tell(X, noisy(X, 4.0), 4.0)
-    assert len(expert.asked) == 4
+    bandit.tell(X, noisy_wave(X, 4.0), 4.0)
+    assert len(expert.queries) == 4
     assert bandit.info.readings == 10
 
 
-def test_rewards_that_nobody_asked_for_are_news_once_a_time() -> None:
-    expert = Known()
+def test_tell_without_ask_queries_once_a_time() -> None:
+    expert = RecordingWaveExpert()
     bandit = bandit_with(expert)
     for t in (1.0, 1.0, 2.0, 2.0, 2.0, 3.5):
         bandit.tell(LINE.X[[3]], [0.1], t)
-    assert [about for _, about in expert.asked] == [1.0, 2.0, 3.5]
+    assert [query_time for _, query_time in expert.queries] == [1.0, 2.0, 3.5]
 
 
-def test_before_ask_is_about_the_time_of_the_decision() -> None:
-    expert = Known()
+def test_query_before_ask_is_about_the_time_of_the_decision() -> None:
+    expert = RecordingWaveExpert()
     bandit = bandit_with(expert, "before ask", beta=Fixed(0.0))
     X = bandit.ask(10.5)
-    bandit.tell(X, noisy(X, 10.5), 10.5)
+    bandit.tell(X, noisy_wave(X, 10.5), 10.5)
     bandit.ask(30.0)
-    assert [about for _, about in expert.asked] == [10.5, 30.0]
+    assert [query_time for _, query_time in expert.queries] == [10.5, 30.0]
     np.testing.assert_array_equal(bandit.state.answers.t, [30.0, 30.0])
-    # Nothing has been told since: a second look at the same decision asks nothing more.
+    # Without new observations, the same decision queries nothing more.
     bandit.ask(30.0)
-    assert len(expert.asked) == 2
+    assert len(expert.queries) == 2
 
 
-def test_after_tell_is_about_the_time_told_before_ask_decides_with_it() -> None:
-    """The same questions about the same time serve the next decision, or this one."""
-    after, before = (bandit_with(Known(), each, k=41) for each in ("after tell", "before ask"))
+def test_query_before_ask_informs_the_same_decision() -> None:
+    """Queries about the same time inform the next decision, or this one."""
+    after, before = (
+        bandit_with(RecordingWaveExpert(), each, k=41) for each in ("after tell", "before ask")
+    )
     for bandit in (after, before):
         X = LINE.X[[20]]
-        bandit.tell(X, noisy(X, 1.0), 1.0)
+        bandit.tell(X, noisy_wave(X, 1.0), 1.0)
     assert len(after.state.answers) == 41
     assert len(before.state.answers) == 0
     x = before.ask(2.0)
     np.testing.assert_array_equal(before.state.answers.t, np.full(41, 2.0))
     mean, deviation = before.predict(LINE.X, 2.0)
     assert LINE.index(x)[0] == np.argmax(mean + 2.0 * deviation)
-    assert deviation.max() < 0.15  # it knows the whole line
+    assert deviation.max() < 0.15  # all of the line was queried
 
 
-# --- what the plan is shown -------------------------------------------------------------------------
+# --- the pool of a plan -----------------------------------------------------------------------------
 
 
 @dataclass
-class Looking(QueryPlan):
-    """A plan that keeps the pools it is shown, and asks about the first points."""
+class RecordingPlan(QueryPlan):
+    """A query plan that records its pools, and selects the first points."""
 
     pools: list[Pool] = field(default_factory=list)
 
@@ -176,32 +180,43 @@ class Looking(QueryPlan):
 
 
 @pytest.mark.parametrize("consult", ["after tell", "before ask"])
-def test_beliefs_are_about_the_decision_that_answers_are_for(consult: Any) -> None:
-    plan = Looking()
-    bandit = bandit_with(Known(), consult, plan=plan, kernel=DRIFT, reuse_answers=True)
+def test_pool_posterior_is_at_the_time_of_the_decision(consult: Any) -> None:
+    plan = RecordingPlan()
+    bandit = bandit_with(
+        RecordingWaveExpert(), consult, plan=plan, kernel=DRIFT, reuse_answers=True
+    )
     for t in (1.0, 2.0, 4.5):
         X = LINE.X[[int(8 * t)]]
         bandit.ask(t)
         bandit.drop(bandit.pending)
-        # What is known when the plan looks, spoken about at the decision's time.
-        bandit.tell(X, noisy(X, t), t)
-    pool, beliefs = plan.pools[-1], plan.pools[-1].require_posterior()
+        # The plan's posterior is at the time of the decision, given the data so far.
+        bandit.tell(X, noisy_wave(X, t), t)
+    pool, posterior = plan.pools[-1], plan.pools[-1].require_posterior()
     decision = 5.5 if consult == "after tell" else 4.5
-    told = bandit.state.rewards if consult == "after tell" else bandit.state.rewards.take(slice(2))
-    seen = told.append(bandit.state.answers.take(slice(-3)))
-    data = Dense(DRIFT, np.column_stack([seen.X, seen.t]), (seen.y - 0.1)[:, None], seen.variance)
+    rewards = (
+        bandit.state.rewards if consult == "after tell" else bandit.state.rewards.take(slice(2))
+    )
+    observations = rewards.append(bandit.state.answers.take(slice(-3)))
+    oracle = Dense(
+        DRIFT,
+        np.column_stack([observations.X, observations.t]),
+        (observations.y - 0.1)[:, None],
+        observations.variance,
+    )
     at = np.column_stack([LINE.X, np.full(41, decision)])
     np.testing.assert_array_equal(pool.points, LINE.X)
-    np.testing.assert_allclose(beliefs.mean, 0.1 + data.mean(at)[:, 0], atol=1e-8)
-    np.testing.assert_allclose(beliefs.deviation, data.deviation(at), atol=1e-8)
-    asked = np.column_stack([LINE.X[[7]], [4.5]])
-    np.testing.assert_allclose(beliefs.cross_covariance([7]), data.covariance(asked, at), atol=1e-8)
-    assert (pool.rewards, pool.asked, pool.decisions) == (len(told), 6, 3)
+    np.testing.assert_allclose(posterior.mean, 0.1 + oracle.mean(at)[:, 0], atol=1e-8)
+    np.testing.assert_allclose(posterior.deviation, oracle.deviation(at), atol=1e-8)
+    query_inputs = np.column_stack([LINE.X[[7]], [4.5]])
+    np.testing.assert_allclose(
+        posterior.cross_covariance([7]), oracle.covariance(query_inputs, at), atol=1e-8
+    )
+    assert (pool.rewards, pool.asked, pool.decisions) == (len(rewards), 6, 3)
 
 
-def test_the_variance_that_an_expert_states_reaches_the_plan() -> None:
-    plan = Looking()
-    expert = Known(variance=0.3)
+def test_pool_posterior_has_the_median_variance_of_answers() -> None:
+    plan = RecordingPlan()
+    expert = RecordingWaveExpert(variance=0.3)
     bandit = bandit_with(expert, plan=plan, informed_width=1.0)
     for t in (1.0, 2.0, 3.0):
         expert.variance = 0.3 * t
@@ -211,71 +226,76 @@ def test_the_variance_that_an_expert_states_reaches_the_plan() -> None:
     bandit.answer(LINE.X[:3], [0.1, 0.2, 0.3], 3.0, noise_variance=[0.5, 0.7, 4.0])
     bandit.ask(4.0)
     bandit.tell(LINE.X[[3]], [0.1], 4.0)
-    assert plan.pools[-1].require_posterior().noise_variance == 0.7  # the middle one
+    assert plan.pools[-1].require_posterior().noise_variance == 0.7  # the median
 
 
-# --- questions to carry -----------------------------------------------------------------------------
+# --- questions and answers by hand ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("consult", ["after tell", "before ask"])
-def test_carried_questions_are_those_that_an_expert_is_asked(consult: Any) -> None:
-    with_expert, carrying = bandit_with(Known(), consult, k=3), bandit_with(None, consult, k=3)
+def test_questions_equal_the_queries_of_an_expert(consult: Any) -> None:
+    with_expert, without_expert = (
+        bandit_with(RecordingWaveExpert(), consult, k=3),
+        bandit_with(None, consult, k=3),
+    )
     for t in map(float, range(1, 9)):
         if consult == "before ask":
-            carried(carrying, t)
+            answer_questions(without_expert, t)
         X = with_expert.ask(t, n=2)
-        np.testing.assert_array_equal(carrying.ask(t, n=2), X)
-        for each in (with_expert, carrying):
-            each.tell(X, noisy(X, t), t)
+        np.testing.assert_array_equal(without_expert.ask(t, n=2), X)
+        for each in (with_expert, without_expert):
+            each.tell(X, noisy_wave(X, t), t)
         if consult == "after tell":
-            carried(carrying, t)
-        np.testing.assert_array_equal(carrying.state.answers.X, with_expert.state.answers.X)
-        np.testing.assert_array_equal(carrying.state.answers.y, with_expert.state.answers.y)
-        assert carrying.info.queries.total_asked == with_expert.info.queries.total_asked == 3 * t
-    np.testing.assert_array_equal(with_expert.predict(LINE.X), carrying.predict(LINE.X))
-    assert with_expert.state == carrying.state
+            answer_questions(without_expert, t)
+        np.testing.assert_array_equal(without_expert.state.answers.X, with_expert.state.answers.X)
+        np.testing.assert_array_equal(without_expert.state.answers.y, with_expert.state.answers.y)
+        assert (
+            without_expert.info.queries.total_asked == with_expert.info.queries.total_asked == 3 * t
+        )
+    np.testing.assert_array_equal(with_expert.predict(LINE.X), without_expert.predict(LINE.X))
+    assert with_expert.state == without_expert.state
 
 
-def carried(bandit: Bandit, t: float, parts: Sequence[slice] = (slice(None),)) -> Array:
-    """Ask what is to be asked, and bring the answers in parts."""
+def answer_questions(bandit: Bandit, t: float, parts: Sequence[slice] = (slice(None),)) -> Array:
+    """Take the questions, and tell their answers in parts."""
     points = bandit.questions(t)
-    said = Known().query(points, t) if len(points) else Answers.none(0)
+    answers = RecordingWaveExpert().query(points, t) if len(points) else Answers.none(0)
     for part in parts:
         if len(points[part]):
-            bandit.answer(points[part], said.values[part], t, said.variance[part])
+            bandit.answer(points[part], answers.values[part], t, answers.variance[part])
     return points
 
 
 @pytest.mark.parametrize("reuse", [False, True])
-def test_answers_in_parts_are_the_answers(reuse: bool) -> None:
+def test_answer_in_parts_equals_answer_at_once(reuse: bool) -> None:
     whole, parts = (bandit_with(None, "before ask", k=4, reuse_answers=reuse) for _ in range(2))
     for t in map(float, range(1, 7)):
-        carried(whole, t)
-        carried(parts, t, (slice(0, 1), slice(1, 1), slice(1, 3), slice(3, None)))
+        answer_questions(whole, t)
+        answer_questions(parts, t, (slice(0, 1), slice(1, 1), slice(1, 3), slice(3, None)))
         X = whole.ask(t)
         np.testing.assert_array_equal(parts.ask(t), X)
         for each in (whole, parts):
-            each.tell(X, noisy(X, t), t)
+            each.tell(X, noisy_wave(X, t), t)
     assert whole.state == parts.state
     assert len(whole.state.answers) == (24 if reuse else 4)
     assert whole.info.queries.total_answered == parts.info.queries.total_answered == 24
 
 
-def test_questions_that_nobody_answers_lose_nothing() -> None:
-    """The bandit goes on with what it has; the questions count as asked."""
-    bandit, alone = bandit_with(None, "before ask", k=3), bandit_with(None, "before ask", k=3)
+def test_questions_without_answers_change_no_prediction() -> None:
+    """The bandit decides without them, and the questions count as asked."""
+    bandit, twin = bandit_with(None, "before ask", k=3), bandit_with(None, "before ask", k=3)
     for t in map(float, range(1, 7)):
         assert len(bandit.questions(t)) == 3
-        assert len(bandit.questions(t)) == 0  # the decision has had its own
+        assert len(bandit.questions(t)) == 0  # the decision has had its questions
         bandit.drop(bandit.ask(t))
-        alone.drop(alone.ask(t))
-        for each in (bandit, alone):
+        twin.drop(twin.ask(t))
+        for each in (bandit, twin):
             each.tell(LINE.X[[int(t)]], [0.1], t)
     assert (bandit.info.queries.total_asked, bandit.info.queries.total_answered) == (18, 0)
-    np.testing.assert_array_equal(bandit.predict(LINE.X), alone.predict(LINE.X))
+    np.testing.assert_array_equal(bandit.predict(LINE.X), twin.predict(LINE.X))
 
 
-def test_questions_may_be_refused_in_part() -> None:
+def test_answer_counts_nan_as_refused() -> None:
     bandit = bandit_with(None, "before ask", k=3)
     points = bandit.questions(1.0)
     info = bandit.answer(points, [NAN, 0.4, NAN], 1.0)
@@ -287,7 +307,7 @@ def test_questions_may_be_refused_in_part() -> None:
     assert len(bandit.state.answers) == 1
 
 
-def test_the_default_time_of_questions_and_answers() -> None:
+def test_questions_and_answer_have_a_default_time() -> None:
     after, before = (bandit_with(None, each) for each in ("after tell", "before ask"))
     for bandit in (after, before):
         points = bandit.questions()
@@ -296,7 +316,7 @@ def test_the_default_time_of_questions_and_answers() -> None:
         np.testing.assert_array_equal(bandit.state.answers.t, [1.0, 1.0])
         X = bandit.ask(7.25)
         bandit.questions()
-        assert bandit.state.queries.latest == 7.25  # the decision that is out
+        assert bandit.state.queries.latest == 7.25  # the pending decision
         bandit.tell(X, [0.1], 7.25)
     after.questions(8.0)
     before.questions()
@@ -306,33 +326,33 @@ def test_the_default_time_of_questions_and_answers() -> None:
 
 
 @pytest.mark.parametrize("reuse", [False, True])
-def test_an_answer_that_comes_two_steps_late_speaks_about_its_own_time(reuse: bool) -> None:
+def test_answer_two_steps_late_counts_at_its_own_time(reuse: bool) -> None:
     bandit = bandit_with(None, "before ask", kernel=DRIFT, k=3, reuse_answers=reuse)
     late: list[tuple[Array, float]] = []
-    used: list[tuple[Array, float]] = []
+    answers_in_use: list[tuple[Array, float]] = []
     for t in map(float, range(1, 9)):
         late.append((bandit.questions(t), t))
         if len(late) > 2:
-            points, then = late.pop(0)
-            bandit.answer(points, noisy(points, then), then, noise_variance=0.05)
-            used = [*used, (points, then)] if reuse else [(points, then)]
+            points, time = late.pop(0)
+            bandit.answer(points, noisy_wave(points, time), time, noise_variance=0.05)
+            answers_in_use = [*answers_in_use, (points, time)] if reuse else [(points, time)]
         X = bandit.ask(t)
-        seen = bandit.state.rewards
-        Z = np.column_stack([seen.X, seen.t])
-        y, v = seen.y, seen.variance
-        for points, then in used:
-            Z = np.vstack([Z, np.column_stack([points, np.full(3, then)])])
-            y, v = np.append(y, noisy(points, then)), np.append(v, np.full(3, 0.05))
+        rewards = bandit.state.rewards
+        Z = np.column_stack([rewards.X, rewards.t])
+        y, v = rewards.y, rewards.variance
+        for points, time in answers_in_use:
+            Z = np.vstack([Z, np.column_stack([points, np.full(3, time)])])
+            y, v = np.append(y, noisy_wave(points, time)), np.append(v, np.full(3, 0.05))
         oracle = Dense(DRIFT, Z, (y - 0.1)[:, None], v)
         at = np.column_stack([LINE.X, np.full(41, t)])
         mean, deviation = bandit.predict(LINE.X, t)
         np.testing.assert_allclose(mean, 0.1 + oracle.mean(at)[:, 0], atol=1e-8)
         np.testing.assert_allclose(deviation, oracle.deviation(at), atol=1e-8)
-        bandit.tell(X, noisy(X, t), t)
+        bandit.tell(X, noisy_wave(X, t), t)
     assert len(bandit.state.answers) == (18 if reuse else 3)
 
 
-def test_late_answers_do_not_push_newer_ones_out() -> None:
+def test_answer_with_an_earlier_time_keeps_newer_answers() -> None:
     bandit = bandit_with(None, "before ask")
     bandit.answer(LINE.X[[1, 2]], [0.1, 0.2], 5.0)
     bandit.answer(LINE.X[[3]], [0.3], 3.0)
@@ -342,14 +362,14 @@ def test_late_answers_do_not_push_newer_ones_out() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 5])
-def test_no_more_answers_than_the_recipe_keeps(most: int) -> None:
+def test_answer_keeps_at_most_most_answers(most: int) -> None:
     bandit = bandit_with(None, "before ask", reuse_answers=True, most_answers=most)
     for t in (1.0, 2.0, 3.0, 4.0):
         bandit.answer(LINE.X[[1, 2]], [t, t], t)
     np.testing.assert_array_equal(bandit.state.answers.y, [1.0, 1, 2, 2, 3, 3, 4, 4][-most:])
 
 
-def test_an_answer_informs_the_next_decision_and_no_other() -> None:
+def test_answer_narrows_the_width_of_the_next_decision_only() -> None:
     bandit = bandit_with(None, "before ask", informed_width=0.0)
     bandit.tell(LINE.X[[10, 30]], [0.9, -0.5], 1.0)
     bandit.questions(2.0)
@@ -364,29 +384,29 @@ def test_an_answer_informs_the_next_decision_and_no_other() -> None:
 # --- wrong calls ------------------------------------------------------------------------------------
 
 
-def test_who_has_no_plan_has_no_questions() -> None:
+def test_questions_and_answer_need_a_query_plan() -> None:
     bandit = policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=NOISE)
-    says = "{} a query plan, and the recipe has none"
-    refused(ValueError, says.format("questions need"), bandit.questions)
-    refused(ValueError, says.format("answer needs"), bandit.answer, LINE.X[:1], [0.1])
+    message = "{} a query plan, and the recipe has none"
+    refused(ValueError, message.format("questions need"), bandit.questions)
+    refused(ValueError, message.format("answer needs"), bandit.answer, LINE.X[:1], [0.1])
 
 
-# --- nobody is asked for a call that is refused -----------------------------------------------------
+# --- refused calls ----------------------------------------------------------------------------------
 
 
-def refused_calls() -> dict[str, tuple[Callable[[Any], Bandit], dict[str, Any]]]:
-    """By name: a bandit that asks its expert before decisions, and an `ask` that cannot be."""
+def make_refused_calls() -> dict[str, tuple[Callable[[Any], Bandit], dict[str, Any]]]:
+    """Return by name a bandit that queries before decisions, and a wrong call of `ask`."""
     box = Box([[0.0, 1.0], [0.0, 1.0]])
 
     def on(domain: Any, X: Any, **parts: Any) -> Callable[[Any], Bandit]:
-        def made(expert: Any) -> Bandit:
+        def make(expert: Any) -> Bandit:
             bandit = bandit_with(expert, "before ask", domain=domain, **parts)
             bandit.tell(X, [0.1], 1)
             return bandit
 
-        return made
+        return make
 
-    line, alone = on(LINE, LINE.X[:1]), LINE.X[1:2]
+    line, other = on(LINE, LINE.X[:1]), LINE.X[1:2]
     plane = on(box, [[0.5, 0.5]])
     far = np.arange(len(LINE)) == len(LINE) - 1
 
@@ -403,8 +423,8 @@ def refused_calls() -> dict[str, tuple[Callable[[Any], Bandit], dict[str, Any]]]
         "n too large": (line, {"n": 10**9}),
         "wrong time": (line, {"t": float("inf")}),
         "a time that is over": (line, {"t": 0.5}),
-        "a context that there is not": (line, {"context": [1.0]}),
-        "no room beside the control": (on(LINE, alone, options=Options(control=LINE.X[0])), {"n": 1}),
+        "an unknown context": (line, {"context": [1.0]}),
+        "no room beside the control": (on(LINE, other, options=Options(control=LINE.X[0])), {"n": 1}),
         "nothing near a box's last point": (
             plane, {"near": 0.1, "available": lambda X: X[:, 0] > 0.9},
         ),
@@ -413,38 +433,38 @@ def refused_calls() -> dict[str, tuple[Callable[[Any], Bandit], dict[str, Any]]]
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", refused_calls())
-def test_ask_asks_no_expert_for_a_call_that_is_refused(case: str) -> None:
-    made, options = refused_calls()[case]
-    expert = Known()
-    bandit = made(expert)
-    before, asked = bandit.state, len(expert.asked)
-    with pytest.raises(ValueError):  # noqa: PT011 - each case is refused for a reason of its own
+@pytest.mark.parametrize("case", make_refused_calls())
+def test_ask_queries_no_expert_if_it_is_refused(case: str) -> None:
+    make, options = make_refused_calls()[case]
+    expert = RecordingWaveExpert()
+    bandit = make(expert)
+    before, count = bandit.state, len(expert.queries)
+    with pytest.raises(ValueError):  # noqa: PT011 - each case has its own message
         bandit.ask(**{"t": 2.0, **options})
-    assert len(expert.asked) == asked
+    assert len(expert.queries) == count
     assert bandit.state is before
     bandit.ask(2.0)
-    assert len(expert.asked) == asked + 1
+    assert len(expert.queries) == count + 1
 
 
-def test_ask_near_without_a_point_played_asks_no_expert() -> None:
-    expert = Known()
+def test_ask_near_without_a_played_point_queries_no_expert() -> None:
+    expert = RecordingWaveExpert()
     bandit = bandit_with(expert, "before ask")
     with pytest.raises(ValueError, match=r"0\.5"):
         bandit.ask(1.0, near=0.5)
-    assert expert.asked == []
+    assert expert.queries == []
 
 
-def test_late_questions_are_not_put_for_a_call_that_is_refused() -> None:
-    """Where the expert is asked after a tell, and the rewards of the last decision have not come."""
-    expert = Known()
+def test_ask_puts_no_overdue_query_if_it_is_refused() -> None:
+    """Queries are due after a tell, and the rewards of the last decision are missing."""
+    expert = RecordingWaveExpert()
     bandit = bandit_with(expert)
     X = bandit.ask(1.0)
     bandit.tell(X, [0.1], 1.0)
     bandit.ask(2.0)
-    assert len(expert.asked) == 1
+    assert len(expert.queries) == 1
     with pytest.raises(NothingAvailableError):
         bandit.ask(3.0, available=LINE.X[:, 0] == LINE.X[-1, 0], near=1e-9)
-    assert len(expert.asked) == 1
+    assert len(expert.queries) == 1
     bandit.ask(3.0)
-    assert len(expert.asked) == 2
+    assert len(expert.queries) == 2

@@ -1,4 +1,4 @@
-"""What is corrected or taken back: the bandit goes on as one that was told right at once."""
+"""`correct` and `retract` lead to the state of a bandit that was told the right readings."""
 
 import math
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def reward(X: np.ndarray, t: float) -> np.ndarray:
 
 
 def play(bandit: Bandit, begin: int, end: int, asks: bool) -> None:
-    """Steps of a life; the points are always the same."""
+    """Tell rewards at the same points in every run, after `ask` or without it."""
     for t in range(begin, end):
         if asks:
             bandit.drop(bandit.ask(t, n=2))
@@ -44,7 +44,7 @@ def play(bandit: Bandit, begin: int, end: int, asks: bool) -> None:
         bandit.tell(X, y, t)
 
 
-def same(one: Bandit, other: Bandit) -> None:
+def assert_same(one: Bandit, other: Bandit) -> None:
     assert one.state == other.state
     X = SITES.X
     np.testing.assert_array_equal(one.predict(X, 20), other.predict(X, 20))
@@ -53,7 +53,7 @@ def same(one: Bandit, other: Bandit) -> None:
 
 @pytest.mark.parametrize("asks", [True, False], ids=["asked", "only told"])
 @pytest.mark.parametrize("name", MAKERS)
-def test_corrected_is_told_right_at_once(name: str, asks: bool) -> None:
+def test_correct_equals_telling_the_right_reward(name: str, asks: bool) -> None:
     wrong, right = MAKERS[name](), MAKERS[name]()
     X = SITES.X[[1]]
     for bandit, y in ((wrong, 2000.0), (right, 24.0)):
@@ -63,30 +63,30 @@ def test_corrected_is_told_right_at_once(name: str, asks: bool) -> None:
         bandit.tell(X, [y], 9)
     assert wrong.state != right.state
     wrong.correct(X, [24.0], 9)
-    same(wrong, right)
+    assert_same(wrong, right)
 
 
 @pytest.mark.parametrize("name", ["gp-ucb", "tv-gp-ucb", "fitted", "frugal"])
-def test_a_reading_of_the_wrong_year_is_moved_or_taken_back(name: str) -> None:
+def test_correct_moves_and_retract_removes_a_reading_of_the_wrong_time(name: str) -> None:
     X = SITES.X[[1]]
-    moved, gone, right, none = (MAKERS[name]() for _ in range(4))
-    for bandit in (moved, gone, right, none):
+    corrected, retracted, expected, without_reading = (MAKERS[name]() for _ in range(4))
+    for bandit in (corrected, retracted, expected, without_reading):
         play(bandit, 1, 9, True)
-    for bandit in (moved, gone):
+    for bandit in (corrected, retracted):
         bandit.ask(9)
         bandit.tell(X, [24.0], 8768)
         refused(ValueError, r"there is a later reading, at t = 8768", bandit.ask, 10)
-    for bandit in (right, none):
+    for bandit in (expected, without_reading):
         bandit.ask(9)
-    right.tell(X, [24.0], 9)
-    moved.correct(X, [24.0], 8768, to=9)
-    same(moved, right)
-    gone.retract(X, 8768)
-    assert gone.state.rewards.y.tolist() == none.state.rewards.y.tolist()
-    np.testing.assert_array_equal(gone.predict(X, 10), none.predict(X, 10))
+    expected.tell(X, [24.0], 9)
+    corrected.correct(X, [24.0], 8768, to=9)
+    assert_same(corrected, expected)
+    retracted.retract(X, 8768)
+    assert retracted.state.rewards.y.tolist() == without_reading.state.rewards.y.tolist()
+    np.testing.assert_array_equal(retracted.predict(X, 10), without_reading.predict(X, 10))
 
 
-def test_what_was_not_read_is_put_in_and_what_was_is_put_out() -> None:
+def test_correct_fills_in_a_failed_reading_or_marks_one_as_failed() -> None:
     bandit = MAKERS["gp-ucb"]()
     bandit.tell(SITES.X[:2], [math.nan, 3.0], 1)
     bandit.correct(SITES.X[:2], [2.0, math.nan], 1, 0.25)
@@ -96,36 +96,38 @@ def test_what_was_not_read_is_put_in_and_what_was_is_put_out() -> None:
     assert bandit.info.readings == bandit.info.failed == 1
 
 
-def test_the_variance_stays_unless_it_is_said() -> None:
+def test_correct_keeps_the_variance_by_default() -> None:
     bandit = MAKERS["gp-ucb"]()
     bandit.tell(SITES.X[[0, 0]], [1.0, 2.0], 1, [0.5, 0.25])
     bandit.correct(SITES.X[[0]], [3.0])
-    assert bandit.state.rewards.y.tolist() == [1.0, 3.0]  # the latest told
+    assert bandit.state.rewards.y.tolist() == [1.0, 3.0]  # the latest observation
     assert bandit.state.rewards.variance.tolist() == [0.5, 0.25]
 
 
 @pytest.mark.parametrize(
     "options", [Options(mean=20.0), Options(control=SITES.X[0])], ids=["mean", "control"]
 )
-def test_a_correction_after_the_noise_was_learned_is_told_right_at_once(options: Options) -> None:
-    lost, bandit = 0, policies.adaptive_gp_ucb(SITES, options=options)
-    for last in range(1, 18):  # at some of these the noise is learned, and the posterior goes
+def test_correct_after_the_noise_was_learned_equals_telling_the_right_reward(
+    options: Options,
+) -> None:
+    dropped_posteriors, bandit = 0, policies.adaptive_gp_ucb(SITES, options=options)
+    for last in range(1, 18):  # some of these steps learn the noise and drop the posterior
         wrong, right = (Bandit.from_state(bandit.recipe, bandit.state) for _ in range(2))
-        told = reward(SITES.X[[0, last % 5]], last)
-        for each, y in ((wrong, 30.0), (right, 24.0), (bandit, told[1])):
+        rewards = reward(SITES.X[[0, last % 5]], last)
+        for each, y in ((wrong, 30.0), (right, 24.0), (bandit, rewards[1])):
             each.drop(each.ask(last, n=2))
-            each.tell(SITES.X[[0, last % 5]], [told[0], y], last)
+            each.tell(SITES.X[[0, last % 5]], [rewards[0], y], last)
         if last < 6:
             continue
-        lost += wrong.state.posterior is None
+        dropped_posteriors += wrong.state.posterior is None
         wrong.correct(SITES.X[[last % 5]], [24.0], last)
         assert wrong.info.posterior.in_use == right.info.posterior.in_use > 0
         assert wrong.info.model.scale == right.info.model.scale
-        same(wrong, right)
-    assert lost
+        assert_same(wrong, right)
+    assert dropped_posteriors
 
 
-def test_truth_values_are_one_and_zero_to_all_that_takes_rewards() -> None:
+def test_methods_that_take_rewards_read_booleans_as_one_and_zero() -> None:
     bandit = MAKERS["frugal"]()
     bandit.tell(SITES.X[:2], [True, False], 1)
     assert bandit.state.rewards.y.tolist() == [1.0, 0.0]
@@ -150,7 +152,9 @@ def test_truth_values_are_one_and_zero_to_all_that_takes_rewards() -> None:
         (lambda b: b.correct(SITES.X[[0]], outcomes={}), r"at least one of y, to"),
     ],
 )
-def test_a_bad_correction_changes_nothing(change: Callable[[Bandit], object], message: str) -> None:
+def test_correct_and_retract_change_nothing_if_refused(
+    change: Callable[[Bandit], object], message: str
+) -> None:
     bandit = MAKERS["gp-ucb"]()
     bandit.tell(SITES.X[[0]], [1.0], 1)
     before = bandit.state

@@ -1,4 +1,4 @@
-"""A bandit with an ensemble: batches, late rewards, answers, what it shows, and going on later."""
+"""Bandits with an ensemble of models: recipes, plays, predictions, and continuing from a state."""
 
 from dataclasses import replace
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.players import NOISE, SITES, deciding, tides as value
+from tests.helpers.players import NOISE, SITES, decision_deviation, tides as value
 from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
 from tests.helpers.views import condition
@@ -28,8 +28,8 @@ def reward(X: Array, t: float) -> Array:
     return value(X, t) + 0.1 * keyed_normal(0, 1, X, t)
 
 
-class Truth:
-    """Answers with noise."""
+class NoisyExpert:
+    """An expert that answers with noise."""
 
     def __init__(self, sign: float = 1.0) -> None:
         self.sign = sign
@@ -46,26 +46,26 @@ def frugal(expert: Any = None, **more: Any) -> Bandit:
     return bandit
 
 
-def alone(**more: Any) -> Bandit:
+def adaptive(**more: Any) -> Bandit:
     values = {"noise_variance": NOISE, "posterior": "ensemble", **more}
     bandit: Bandit = build(policies.adaptive_gp_ucb, SITES, **values)
     return bandit
 
 
 def play(bandit: Bandit, times: range, sign: float = 1.0) -> Array:
-    played = []
+    points = []
     for t in times:
         X = bandit.ask(t)
         bandit.tell(X, sign * reward(X, t))
-        played.append(X)
-    return np.concatenate(played)
+        points.append(X)
+    return np.concatenate(points)
 
 
-def bank_of(bandit: Bandit) -> FilterEnsemble:
+def ensemble_of(bandit: Bandit) -> FilterEnsemble:
     return bandit.state.posterior.ensemble
 
 
-def test_who_asks_on_candidates_has_a_bank_unless_a_fit_is_asked_for() -> None:
+def test_frugal_gp_ucb_on_candidates_has_an_ensemble_unless_a_fit_is_needed() -> None:
     assert frugal().recipe.posterior == ModelEnsemble(both=True)
     assert frugal().recipe.learn is None
     assert (
@@ -81,99 +81,102 @@ def test_who_asks_on_candidates_has_a_bank_unless_a_fit_is_asked_for() -> None:
             policies.frugal_gp_ucb(domain, noise_variance=NOISE, expert=None).recipe.learn
             is not None
         )
-    # Who asks nobody has the same on demand, with a kernel or without.
+    # Without an expert there is an ensemble on demand, with a kernel or without.
     assert (
         policies.adaptive_gp_ucb(SITES, kernel=RBF(1.0), noise_variance=NOISE).recipe.learn
         is not None
     )
     for kernel in (None, RBF(1.0)):
-        given = policies.adaptive_gp_ucb(
+        recipe = policies.adaptive_gp_ucb(
             SITES, kernel=kernel, noise_variance=NOISE, options=Options(posterior="ensemble")
         ).recipe
-        assert given.posterior == ModelEnsemble()
-        assert given.learn is None
+        assert recipe.posterior == ModelEnsemble()
+        assert recipe.learn is None
 
 
-def test_it_plays_what_a_plain_loop_plays() -> None:
-    expert = Truth()
-    played = play(frugal(expert), range(1, 16))
-    bank, asked = FilterEnsemble.of(scale_columns(SITES.X), NOISE, both=True), 0
-    row = int((played[0] == SITES.X).all(axis=1).argmax())
+def test_frugal_gp_ucb_plays_as_a_plain_loop() -> None:
+    expert = NoisyExpert()
+    points = play(frugal(expert), range(1, 16))
+    ensemble, count = FilterEnsemble.of(scale_columns(SITES.X), NOISE, both=True), 0
+    row = int((points[0] == SITES.X).all(axis=1).argmax())
     for t in range(1, 16):
-        np.testing.assert_array_equal(played[t - 1], SITES.X[row])
-        bank = bank.update([row], reward(SITES.X[[row]], t), NOISE, t)
-        rows = choose_questions(bank.joint_posterior(t + 1.0), 2, asked)
+        np.testing.assert_array_equal(points[t - 1], SITES.X[row])
+        ensemble = ensemble.update([row], reward(SITES.X[[row]], t), NOISE, t)
+        rows = choose_questions(ensemble.joint_posterior(t + 1.0), 2, count)
         np.testing.assert_array_equal(expert.asked[t - 1][1], SITES.X[rows])
-        asked += len(rows)
+        count += len(rows)
         answers = value(SITES.X[rows], t) + 0.1 * keyed_normal(0, 2, SITES.X[rows], t)
-        bank = bank.update(rows, answers, NOISE, t)
-        row = int(bank.predict(t + 1.0).mean.argmax())  # greedy, once it is informed
+        ensemble = ensemble.update(rows, answers, NOISE, t)
+        row = int(ensemble.predict(t + 1.0).mean.argmax())  # the width is 0 after answers
 
 
-def test_a_season_is_part_of_an_ensemble() -> None:
+def test_frugal_gp_ucb_refuses_a_season_with_a_fit() -> None:
     refused(ValueError, "season=24", frugal, season=24, refit=True)
 
 
-def test_without_an_expert_the_width_counts() -> None:
-    bandit = alone()
+def test_adaptive_gp_ucb_with_an_ensemble_maximizes_the_bound() -> None:
+    bandit = adaptive()
     play(bandit, range(1, 9))
     (x,) = bandit.ask(9.0)
-    forecast = bank_of(bandit).predict(9.0)
+    forecast = ensemble_of(bandit).predict(9.0)
     best = int((forecast.mean + 2.0 * forecast.learnable).argmax())
     np.testing.assert_array_equal(x, SITES.X[best])
 
 
-def test_what_it_predicts_holds_with_what_nobody_can_know() -> None:
-    bandit = frugal(Truth())
+def test_predict_of_an_ensemble_includes_the_nugget() -> None:
+    bandit = frugal(NoisyExpert())
     play(bandit, range(1, 13))
     bandit.ask(13.0)
-    forecast = bank_of(bandit).predict(13.0)
+    forecast = ensemble_of(bandit).predict(13.0)
     mean, deviation = bandit.predict(SITES.X, 13.0)
     np.testing.assert_allclose(mean, forecast.mean)
-    learnable, new = deciding(bandit, SITES.X, 13.0), condition(bandit, 13.0)[1].nugget
-    stated = np.sqrt(learnable**2 + new)
-    np.testing.assert_allclose(stated, forecast.deviation, rtol=0.05)  # faint members are left out
-    # Of what no reading has tested, more is shown.
-    assert (deviation > stated).all()
-    assert (deviation < 1.5 * stated).all()
+    learnable, nugget = decision_deviation(bandit, SITES.X, 13.0), condition(bandit, 13.0)[1].nugget
+    expected = np.sqrt(learnable**2 + nugget)
+    # Models of small weight are left out.
+    np.testing.assert_allclose(expected, forecast.deviation, rtol=0.05)
+    # The prior variance was learned, so that `predict` is wider.
+    assert (deviation > expected).all()
+    assert (deviation < 1.5 * expected).all()
     before = bandit.state
     bandit.predict(np.array([[1.0, 1.0], [9.0, 9.0]]), 20.0)
     assert bandit.state == before
 
 
 @pytest.mark.parametrize("robust", [False, True])
-def test_who_never_asks_observes_each_reading_once(
+def test_tell_without_ask_updates_an_ensemble_once_per_reading(
     robust: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And comes to the same bits as who looks for the first time."""
+    """The result is bitwise that of a new start."""
     calls, observe = [], FilterEnsemble.update
-    monkeypatch.setattr(FilterEnsemble, "update", lambda *given: calls.append(1) or observe(*given))
-    bandit = alone(options=Options(robust=robust))
+    monkeypatch.setattr(
+        FilterEnsemble, "update", lambda *arguments: calls.append(1) or observe(*arguments)
+    )
+    bandit = adaptive(options=Options(robust=robust))
     for t in range(1, 41):
         bandit.tell(SITES.X[[t % 7]], reward(SITES.X[[t % 7]], t), t)
-        found = bandit.predict(SITES.X, t + 2.0)
-    assert len(calls) < 100  # in its first steps an ensemble begins again
+        prediction = bandit.predict(SITES.X, t + 2.0)
+    assert len(calls) < 100  # an ensemble starts again in its first steps
     fresh = Bandit.from_state(bandit.recipe, bandit.state)
-    np.testing.assert_array_equal(fresh.predict(SITES.X, 42.0), found)
+    np.testing.assert_array_equal(fresh.predict(SITES.X, 42.0), prediction)
 
 
-def test_info_says_which_models_carry_weight() -> None:
-    bandit = frugal(Truth())
+def test_info_of_an_ensemble_lists_the_models_of_largest_weight() -> None:
+    bandit = frugal(NoisyExpert())
     play(bandit, range(1, 13))
     bandit.ask(13.0)
-    about = bandit.info.model
-    assert len(about.models) > 1
-    assert 0 < sum(weight for weight, _ in about.models) <= 1.0 + 1e-12
-    assert 0 < about.nugget < about.scale
-    assert abs(about.mean - 5.0) < 3.0
+    info = bandit.info.model
+    assert len(info.models) > 1
+    assert 0 < sum(weight for weight, _ in info.models) <= 1.0 + 1e-12
+    assert 0 < info.nugget < info.scale
+    assert abs(info.mean - 5.0) < 3.0
     assert bandit.info.posterior.in_use == 12 + 24
     assert len(bandit.history) >= 36
 
 
-def test_other_parts_can_go_on_from_it_and_it_from_others() -> None:
-    bandit = frugal(Truth())
+def test_from_state_switches_between_ensemble_and_fit() -> None:
+    bandit = frugal(NoisyExpert())
     play(bandit, range(1, 7))
-    fit = frugal(Truth(), refit=Every(8, first=(4,), observations=20, iterations=1)).recipe
+    fit = frugal(NoisyExpert(), refit=Every(8, first=(4,), observations=20, iterations=1)).recipe
     other = Bandit.from_state(fit, bandit.state)
     assert other.predict(SITES.X, 7.0)[0].shape == (10,)
     back = Bandit.from_state(bandit.recipe, other.state)
@@ -189,16 +192,18 @@ def test_other_parts_can_go_on_from_it_and_it_from_others() -> None:
         ({"reset": EventTrigger()}, "learns by itself: reset must be None"),
         ({"mean": 2.0}, "learns by itself: mean must be 'online', got 2.0"),
         ({"beta": Theory()}, "depends on the information gain under one kernel"),
-        ({"query_config": QueryConfig(NextDecision(2))}, "keeps every answer: give QueryConfig"),
+        ({"query_config": QueryConfig(NextDecision(2))}, "keeps all answers.*give QueryConfig"),
     ],
 )
-def test_parts_that_do_not_fit_are_named(change: dict[str, Any], match: str) -> None:
-    recipe = alone().recipe
+def test_recipe_with_an_ensemble_names_parts_that_do_not_fit(
+    change: dict[str, Any], match: str
+) -> None:
+    recipe = adaptive().recipe
     refused(ValueError, match, replace, recipe, **change)
     assert isinstance(recipe, Recipe)
 
 
-def test_who_has_one_model_takes_no_ensemble() -> None:
+def test_tv_gp_ucb_refuses_an_ensemble() -> None:
     with pytest.raises(ValueError, match=r"ModelEnsemble.*adaptive_gp_ucb"):
         policies.tv_gp_ucb(
             SITES,

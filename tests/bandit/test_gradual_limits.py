@@ -1,4 +1,4 @@
-"""Under a limit a bandit moves step by step, pays for how bad a violation is, and reports it."""
+"""Under a limit a bandit moves in small steps, and weighs and reports the size of violations."""
 
 from typing import Any
 
@@ -33,12 +33,12 @@ GRID = Candidates(np.linspace(1.0, 20.0, 39)[:, None])
 
 
 def complaints_at(X: np.ndarray) -> np.ndarray:
-    """At most 4 from 6.7 to 14.2, and 9 and 13 at the ends."""
+    """Return complaints: at most 4 from 6.7 to 14.2, and 9 and 13 at the ends."""
     return 2.0 + 0.3 * (X[:, 0] - 11.0) + 0.1 * (X[:, 0] - 11.0) ** 2
 
 
 def play_prices(domain: Any, safe: Any, seed: int, steps: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the points and by how much each violates the limit; profits drift, best at 15 or so."""
+    """Return the points and the excess of each over the limit; profits drift, best near 15."""
     rng = np.random.default_rng(seed)
     bandit = policies.adaptive_gp_ucb(domain, seed=seed)
     bandit = bandit.with_options(limits=[COMPLAINTS], safe=safe)
@@ -47,20 +47,20 @@ def play_prices(domain: Any, safe: Any, seed: int, steps: int) -> tuple[np.ndarr
         X = bandit.ask(t)
         best = 15.0 + 2.0 * np.sin(t / 15.0)
         profit = 10.0 * np.exp(-(((X[:, 0] - best) / 6.0) ** 2)) + 0.3 * rng.standard_normal(1)
-        read = complaints_at(X) + 0.2 * rng.standard_normal(1)
-        bandit.tell(X, profit, t, outcomes={"complaints": read})
+        complaints = complaints_at(X) + 0.2 * rng.standard_normal(1)
+        bandit.tell(X, profit, t, outcomes={"complaints": complaints})
         rows.append(X[0])
     X = np.array(rows)
     return X, COMPLAINTS.excess(complaints_at(X))
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_beside_safe_prices_each_play_on_a_box_is_near_earlier_ones(seed: int) -> None:
+def test_ask_under_a_limit_moves_in_small_steps_from_safe_prices_on_a_box(seed: int) -> None:
     X, excess = play_prices(BOX, PRICES[:, None], seed, 12)
     moves = [np.abs(X[:i] - X[i]).min() for i in range(5, len(X))]
-    assert max(moves) <= 3.0  # of 19 to play in
-    assert max(moves) > 0.3  # it does move
-    assert excess.max() <= 4.0  # at the ends 5 and 9
+    assert max(moves) <= 3.0  # the domain has length 19
+    assert max(moves) > 0.3  # the plays do move
+    assert excess.max() <= 4.0  # 5 and 9 at the ends
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,9 @@ def test_beside_safe_prices_each_play_on_a_box_is_near_earlier_ones(seed: int) -
     ],
     ids=["candidates", "box of two", "space"],
 )
-def test_beside_safe_prices_each_play_is_near_earlier_ones(domain: Any, safe: np.ndarray) -> None:
+def test_ask_under_a_limit_moves_in_small_steps_on_any_domain(
+    domain: Any, safe: np.ndarray
+) -> None:
     X, excess = play_prices(domain, safe, 1, 12)
     moves = [np.abs(X[:i] - X[i]).max(axis=1).min() for i in range(5, len(X))]
     assert max(moves) <= 3.0
@@ -81,19 +83,17 @@ def test_beside_safe_prices_each_play_is_near_earlier_ones(domain: Any, safe: np
 
 @pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("domain", [BOX, GRID], ids=["box", "candidates"])
-def test_few_safe_prices_are_played_first_and_each_play_after_them_is_near_earlier_ones(
-    domain: Any, count: int
-) -> None:
+def test_ask_under_a_limit_plays_few_safe_prices_first(domain: Any, count: int) -> None:
     safe = np.array([11.0, 10.0, 12.0])[:count, None]
     X, excess = play_prices(domain, safe, 1, 12)
     np.testing.assert_array_equal(np.sort(X[:count], axis=0), np.sort(safe, axis=0))
     moves = [np.abs(X[:i] - X[i]).min() for i in range(count, len(X))]
     assert max(moves) <= 4.0
     assert (excess > 0).sum() <= 2
-    assert excess.max() <= 4.0  # at the ends 5 and 9
+    assert excess.max() <= 4.0  # 5 and 9 at the ends
 
 
-def test_arms_that_share_nothing_are_tried_all_the_same() -> None:
+def test_ask_under_a_limit_tries_new_arms_without_shared_information() -> None:
     arms = Arms([str(i) for i in range(12)])
     bandit = policies.adaptive_gp_ucb(arms, noise_variance=0.01, seed=0)
     bandit = bandit.with_options(limits=[Limit("load", at_most=3.0)], safe=arms.X[:5])
@@ -103,71 +103,80 @@ def test_arms_that_share_nothing_are_tried_all_the_same() -> None:
     assert int(arms.index(bandit.ask(2))[0]) >= 5
 
 
-def test_a_new_point_is_known_at_least_half_as_well_as_the_best_new_one() -> None:
+def test_ask_under_a_limit_plays_new_points_of_at_least_half_the_best_knowledge() -> None:
     sites, kernel = Candidates(np.linspace(0.0, 10.0, 21)[:, None]), RBF(2.0)
     limit = Limit("load", at_most=100.0, noise_variance=0.01)
     recipe = Recipe(sites, kernel, 0.01, mean=0.0, options=Options([limit]))
     bandit = Bandit(recipe, seed=0)
-    read = sites.X[:10:2]
-    bandit.tell(read, read[:, 0], 1, outcomes={"load": [0.0, 1.0, 0.5, 0.2, 0.4]})
+    sites_with_readings = sites.X[:10:2]
+    bandit.tell(
+        sites_with_readings,
+        sites_with_readings[:, 0],
+        1,
+        outcomes={"load": [0.0, 1.0, 0.5, 0.2, 0.4]},
+    )
     (load,) = bandit._outcome_models.condition(bandit.state, 2.0)[1].outcomes
     noise = 0.01 / load.view.scale**2
-    k, K = kernel(read, sites.X), kernel(read) + noise * np.eye(len(read))
+    k, K = (
+        kernel(sites_with_readings, sites.X),
+        kernel(sites_with_readings) + noise * np.eye(len(sites_with_readings)),
+    )
     variance = 1.0 - np.einsum("ij,ij->j", k, np.linalg.solve(K, k))
     share = 1.0 - variance / variance.max()
     assert load.knowledge(sites.X) == pytest.approx(share, abs=1e-6)
-    new = ~np.isin(sites.X[:, 0], read[:, 0])
+    new = ~np.isin(sites.X[:, 0], sites_with_readings[:, 0])
     near = sites.X[~new | (share >= 0.5 * share[new].max())]
     assert 4.0 < near.max() < 10.0
-    X = bandit.ask(2, n=8)  # a limit of 100 is far, and a batch is spread out
+    X = bandit.ask(2, n=8)  # the limit of 100 is not active, and a batch is spread out
     assert set(X[:, 0]) <= set(near[:, 0])
     assert (X > 4.0).any()
 
 
 @pytest.mark.parametrize(("low", "high"), [(None, 1.0), (-0.5, None), (-0.5, 1.0)])
 @pytest.mark.parametrize("far", [0.4, 3.0])
-def test_expected_violations_are_those_of_outcomes_drawn(
+def test_expected_violations_match_sampled_outcomes(
     low: float | None, high: float | None, far: float
 ) -> None:
     limit = Limit("load", at_most=high, at_least=low)
     mean, deviation = np.array([0.3, -2.0, 5.0]), np.array([0.5, 1.5, 1e-12])
-    drawn = mean + deviation * stats.t(7).ppf((np.arange(100_000)[:, None] + 0.5) / 100_000)
-    expected = [count_violations(limit, column, far).mean() for column in drawn.T]
-    found = expected_violations(limit, mean, deviation, 7.0, far)
-    assert found == pytest.approx(np.array(expected), abs=2e-3)
+    outcomes = mean + deviation * stats.t(7).ppf((np.arange(100_000)[:, None] + 0.5) / 100_000)
+    expected = [count_violations(limit, column, far).mean() for column in outcomes.T]
+    result = expected_violations(limit, mean, deviation, 7.0, far)
+    assert result == pytest.approx(np.array(expected), abs=2e-3)
 
 
-def test_a_violation_by_far_counts_for_each_time_that_it_is_far() -> None:
+def test_count_violations_grows_with_the_excess() -> None:
     limit = Limit("load", at_most=1.0, at_least=-1.0)
     values = np.array([0.5, 1.1, 4.0, -2.5, np.nan])
     assert limit.excess(values) == pytest.approx([0.0, 0.1, 3.0, 1.5, 0.0])
     assert count_violations(limit, values, 0.5) == pytest.approx([0.0, 1.0, 6.0, 3.0, 0.0])
 
 
-def test_a_bandit_that_violates_by_far_pays_a_higher_price() -> None:
+def test_outcome_posterior_has_a_larger_excess_after_larger_violations() -> None:
     excess = []
     for worst in (0.1, 6.0):
         y = np.append(np.full(18, 1.0), [4.0 + worst] * 2)
         readings = Dataset(GRID.X[:20], np.arange(20.0), y, np.ones(20))
         view = joint = None
-        beliefs = OutcomePosterior(COMPLAINTS, GRID, readings, view, joint, far=1.5)  # type: ignore[arg-type]
-        excess.append(beliefs.excess)
+        posterior = OutcomePosterior(COMPLAINTS, GRID, readings, view, joint, far=1.5)  # type: ignore[arg-type]
+        excess.append(posterior.excess)
     assert excess[1] - excess[0] >= 2 * 6.0 / 1.5 - 2.0
 
 
-def test_within_reach_and_limits_both_hold_on_a_box() -> None:
+def test_ask_on_a_box_keeps_near_and_limits() -> None:
     limit = Limit("load", at_most=100.0, noise_variance=1.0)
     recipe = Recipe(Box([(0.0, 10.0)] * 2), RBF(3.0), 0.01, options=Options([limit]))
     bandit = Bandit(recipe, seed=0)
     rng, X = np.random.default_rng(0), np.array([[5.0, 5.0]])
     for t in range(1, 7):
         bandit.tell(X, [float(X.sum())], t, outcomes={"load": rng.standard_normal(1)})
-        there = bandit.ask(t + 1, near=1.0)
-        assert np.linalg.norm(there - X) <= 1.0 + 1e-9  # a corner of the square around is at 1.41
-        X = there
+        next_point = bandit.ask(t + 1, near=1.0)
+        # A corner of the surrounding square is at 1.41.
+        assert np.linalg.norm(next_point - X) <= 1.0 + 1e-9
+        X = next_point
 
 
-def test_history_says_by_how_much_a_reading_violates_its_limit() -> None:
+def test_history_has_the_excess_over_a_limit() -> None:
     bandit = policies.gp_ucb(GRID, kernel=RBF(2.0), noise_variance=0.01)
     bandit = bandit.with_options(limits=[COMPLAINTS])
     bandit.tell(GRID.X[:3], [0.1, 0.2, 0.3], 1, outcomes={"complaints": [3.0, 6.5, np.nan]})
@@ -190,10 +199,10 @@ def test_history_says_by_how_much_a_reading_violates_its_limit() -> None:
     ],
     ids=["box", "space"],
 )
-@pytest.mark.filterwarnings("ignore::tvbandits.LimitWarning")  # no point is sure to work, at times
-def test_where_plays_fail_a_limit_on_whether_it_works_keeps_out(domain: Any, safe: Any) -> None:
-    """The reward rises up to an edge, beyond which a play fails and has none."""
-    fails = {}
+@pytest.mark.filterwarnings("ignore::tvbandits.LimitWarning")  # sometimes no point is safe
+def test_limit_on_success_avoids_failing_plays(domain: Any, safe: Any) -> None:
+    """The reward rises up to an edge, beyond which plays fail."""
+    failure_rates = {}
     for with_limit in (True, False):
         rng, bandit = np.random.default_rng(1), policies.adaptive_gp_ucb(domain, seed=1)
         if with_limit:
@@ -207,6 +216,6 @@ def test_where_plays_fail_a_limit_on_whether_it_works_keeps_out(domain: Any, saf
             outcomes = {"works": [float(works)]} if with_limit else None
             bandit.tell(X, [reward], t, outcomes=outcomes)
             failures.append(not works)
-        fails[with_limit] = float(np.mean(failures[20:]))
-    assert fails[True] <= 0.15
-    assert fails[False] >= 0.8
+        failure_rates[with_limit] = float(np.mean(failures[20:]))
+    assert failure_rates[True] <= 0.15
+    assert failure_rates[False] >= 0.8

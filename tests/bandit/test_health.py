@@ -1,4 +1,4 @@
-"""Signs that a run is lost."""
+"""Signs of trouble in a run, and the health that `info` reports."""
 
 import math
 import re
@@ -18,12 +18,12 @@ def rewards_at(X: Array, y: Array) -> Dataset:
     return Dataset(X, np.arange(1.0, len(X) + 1), y, np.full(len(X), 0.01))
 
 
-def inside(count: int = PLAYS) -> Array:
+def interior_points(count: int = PLAYS) -> Array:
     return np.column_stack([RNG.uniform(3, 7, count), RNG.uniform(-0.5, 0.5, count)])
 
 
-def test_signs_of_trouble_are_none_in_good_health() -> None:
-    rewards = rewards_at(inside(), RNG.normal(size=PLAYS))
+def test_find_signs_of_trouble_finds_none_in_a_good_run() -> None:
+    rewards = rewards_at(interior_points(), RNG.normal(size=PLAYS))
     assert find_signs_of_trouble(BOX, rewards, 0.01, 0.95) == ()
     assert find_signs_of_trouble(BOX, rewards, 0.01, math.nan) == ()
 
@@ -31,10 +31,10 @@ def test_signs_of_trouble_are_none_in_good_health() -> None:
 @pytest.mark.parametrize(
     ("coordinate", "value", "words"), [(0, 9.95, "upper.*x0"), (1, -1.0, "lower.*x1")]
 )
-def test_signs_of_trouble_name_the_end_where_all_plays_lie(
+def test_find_signs_of_trouble_names_the_edge_where_all_plays_lie(
     coordinate: int, value: float, words: str
 ) -> None:
-    X = inside(PLAYS + 5)
+    X = interior_points(PLAYS + 5)
     X[5:, coordinate] = value
     (sign,) = find_signs_of_trouble(BOX, rewards_at(X, RNG.normal(size=len(X))), 0.01, math.nan)
     assert re.search(words, sign)
@@ -42,12 +42,12 @@ def test_signs_of_trouble_name_the_end_where_all_plays_lie(
     assert find_signs_of_trouble(BOX, rewards_at(X, RNG.normal(size=len(X))), 0.01, math.nan) == ()
 
 
-def test_signs_of_trouble_name_rewards_that_are_all_noise() -> None:
-    X = inside(40)
+def test_find_signs_of_trouble_names_rewards_that_are_all_noise() -> None:
+    X = interior_points(40)
     noise = 0.1 * RNG.standard_normal(40)
     (sign,) = find_signs_of_trouble(BOX, rewards_at(X, noise), 0.01, math.nan)
     assert "noise" in sign
-    # At one point there is nothing else to read.
+    # At a single point, readings can only differ by noise.
     assert (
         find_signs_of_trouble(BOX, rewards_at(np.repeat(X[:1], 40, axis=0), noise), 0.01, math.nan)
         == ()
@@ -58,7 +58,7 @@ def test_signs_of_trouble_name_rewards_that_are_all_noise() -> None:
     )
 
 
-def test_signs_of_trouble_judge_rates_by_their_own_variance() -> None:
+def test_find_signs_of_trouble_compares_rates_with_their_own_variance() -> None:
     X = np.repeat(np.arange(5.0)[:, None], 8, axis=0)
     arms = Candidates(np.arange(5.0)[:, None])
     rates = 0.02 + 0.001 * RNG.standard_normal(40)
@@ -66,12 +66,12 @@ def test_signs_of_trouble_judge_rates_by_their_own_variance() -> None:
     (sign,) = find_signs_of_trouble(arms, equal, 1e-12, math.nan)
     assert "noise" in sign
     differing = Dataset(X, np.arange(40.0), rates + 0.01 * X[:, 0], np.full(40, 1e-6))
-    # A noise that was learned from nothing says nothing about them.
+    # The prior noise, learned from no reading, is not compared with them.
     assert find_signs_of_trouble(arms, differing, 1.0, math.nan) == ()
 
 
-def test_signs_of_trouble_tell_arms_apart_whose_clicks_are_told_one_by_one() -> None:
-    """No click differs from another by more than its noise, and the rates of arms do."""
+def test_find_signs_of_trouble_pools_single_clicks_by_arm() -> None:
+    """Single clicks differ by no more than their noise, but the rates of the arms do."""
     arms = Arms(list("abcdef"))
     chances = np.tile(np.linspace(0.2, 0.8, 6), 40)
     clicks = np.random.default_rng(0).random(240) < chances
@@ -82,7 +82,7 @@ def test_signs_of_trouble_tell_arms_apart_whose_clicks_are_told_one_by_one() -> 
     assert "noise" in sign
 
 
-def test_info_of_counts_says_nothing_of_a_noise_that_no_reading_tells_of() -> None:
+def test_info_of_counts_reports_no_sign_about_the_noise() -> None:
     arms = Arms(list("abcdef"))
     bandit = policies.adaptive_gp_ucb(arms)
     for t in range(1, 31):
@@ -91,16 +91,17 @@ def test_info_of_counts_says_nothing_of_a_noise_that_no_reading_tells_of() -> No
     for t in range(31, 41):
         info = bandit.tell(arms.X, rate(np.arange(6.0), [0.0, *[40.0] * 5]), t)
     assert (info.readings, info.health) == (50, ())
-    assert "reading" not in str(dict(info.summary)["noise variance"])  # it is that of the counts
+    # The variance comes from the counts.
+    assert "reading" not in str(dict(info.summary)["noise variance"])
 
 
-def test_signs_of_trouble_name_the_share_of_intervals_that_held() -> None:
-    rewards = rewards_at(inside(), RNG.normal(size=PLAYS))
+def test_find_signs_of_trouble_names_a_low_coverage_of_intervals() -> None:
+    rewards = rewards_at(interior_points(), RNG.normal(size=PLAYS))
     (sign,) = find_signs_of_trouble(BOX, rewards, 0.01, LEAST_COVERAGE - 0.1)
     assert "70%" in sign
 
 
-def test_info_has_the_signs_of_a_bandit_whose_best_lies_beyond_its_box() -> None:
+def test_info_reports_an_optimum_at_the_edge_of_the_box() -> None:
     bandit = policies.gp_ucb(Box([(0.0, 1.0)]), noise_variance=1e-4, beta=0.5)
     for t in range(1, 41):
         X = bandit.ask(t)
@@ -109,7 +110,7 @@ def test_info_has_the_signs_of_a_bandit_whose_best_lies_beyond_its_box() -> None
     assert "upper end of x0" in repr(info)
 
 
-def test_info_of_a_network_says_nothing_of_edges() -> None:
+def test_info_of_candidates_reports_no_edge() -> None:
     bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), noise_variance=1e-4)
     for t in range(1, 31):
         X = bandit.ask(t)

@@ -1,4 +1,4 @@
-"""What is measured and not chosen: further coordinates of a point, at which a decision is made."""
+"""Measured contexts: coordinates that are not chosen, at which a decision is made."""
 
 import inspect
 from collections.abc import Callable
@@ -23,8 +23,8 @@ DOMAINS: dict[str, Domain] = {"space": SPACE, "box": BOX, "candidates": SITES}
 KERNEL = RBF(3.0)
 
 
-def played(domain: Domain, steps: int = 8) -> Bandit:
-    """A bandit that has played some steps, told of what was chosen alone."""
+def play(domain: Domain, steps: int = 8) -> Bandit:
+    """Return a bandit after some steps, told of the chosen coordinates alone."""
     bandit = policies.gp_ucb(domain, kernel=KERNEL, noise_variance=0.01)
     for t in range(1, steps + 1):
         X = bandit.ask(t, context={"outside": t / 2})
@@ -32,15 +32,15 @@ def played(domain: Domain, steps: int = 8) -> Bandit:
     return bandit
 
 
-def learnable(recipe: Callable[..., Any]) -> dict[str, Any]:
-    """What a recipe needs besides a domain."""
-    needed: dict[str, Any] = {"expert": None, "kernel": KERNEL, "noise_variance": 0.1}
-    needed |= {"forgetting_rate": 0.05, "window": 20, "reset_every": 10, "batch_size": 2}
+def required_parameters(recipe: Callable[..., Any]) -> dict[str, Any]:
+    """Return the parameters that a recipe needs besides a domain."""
+    values: dict[str, Any] = {"expert": None, "kernel": KERNEL, "noise_variance": 0.1}
+    values |= {"forgetting_rate": 0.05, "window": 20, "reset_every": 10, "batch_size": 2}
     parameters = inspect.signature(recipe).parameters.items()
     return {
-        name: needed[name]
+        name: values[name]
         for name, each in parameters
-        if name in needed and (each.default is inspect.Parameter.empty or name == "expert")
+        if name in values and (each.default is inspect.Parameter.empty or name == "expert")
     }
 
 
@@ -49,12 +49,12 @@ FINITE = ("beta-bernoulli", "discounted-thompson", "thompson")
 
 @pytest.mark.parametrize("kind", DOMAINS)
 @pytest.mark.parametrize("name", policies.POLICIES)
-def test_every_policy_plays_at_the_context_and_remembers_it(name: str, kind: str) -> None:
+def test_policies_play_at_the_measured_context_and_record_it(name: str, kind: str) -> None:
     domain, recipe = DOMAINS[kind], policies.POLICIES[name].recipe
     try:
-        bandit = recipe(domain, **learnable(recipe), seed=1)
-    except ValueError as error:  # what has no such domain without a context has none with one
-        assert "Candidates" in str(error)  # noqa: PT017 - which policies they are is not the matter
+        bandit = recipe(domain, **required_parameters(recipe), seed=1)
+    except ValueError as error:  # some policies need candidates, with a context or without
+        assert "Candidates" in str(error)  # noqa: PT017 - the policies are not listed here
         assert kind != "candidates" or name in FINITE
         return
     for t in (1, 2, 3):
@@ -65,22 +65,22 @@ def test_every_policy_plays_at_the_context_and_remembers_it(name: str, kind: str
 
 
 @pytest.mark.parametrize("kind", DOMAINS)
-def test_the_model_learns_across_values(kind: str) -> None:
+def test_gp_ucb_generalizes_over_a_measured_context(kind: str) -> None:
     rng, domain = np.random.default_rng(0), DOMAINS[kind]
     bandit = policies.gp_ucb(
         domain, kernel=RBF([0.3] * (domain.dimension - 1) + [20.0]), noise_variance=0.01
     )
     X = domain.sample(60, rng)
-    best = 0.3 + X[:, -1] / 50  # it moves with the context
+    best = 0.3 + X[:, -1] / 50  # the optimum moves with the context
     bandit.tell(X, -((X[:, 0] - best) ** 2), np.arange(60.0))
-    for outside in (-10.0, 3.21, 18.0):  # none of them was met
-        found = bandit.recommend(context={"outside": outside})
-        assert abs(found[0] - (0.3 + outside / 50)) < 0.11
-        mean, _ = bandit.predict(found[None, :-1], context={"outside": outside})
-        np.testing.assert_array_equal(mean, bandit.predict(found[None])[0])
+    for outside in (-10.0, 3.21, 18.0):  # no observation has these values
+        recommended = bandit.recommend(context={"outside": outside})
+        assert abs(recommended[0] - (0.3 + outside / 50)) < 0.11
+        mean, _ = bandit.predict(recommended[None, :-1], context={"outside": outside})
+        np.testing.assert_array_equal(mean, bandit.predict(recommended[None])[0])
 
 
-def test_a_reward_has_the_context_that_its_point_was_asked_for_in() -> None:
+def test_tell_takes_the_context_of_the_ask_for_its_point() -> None:
     mill = Candidates([[0.5]], context=OUTSIDE)
     for bandit in (
         policies.uniform(mill),
@@ -91,15 +91,15 @@ def test_a_reward_has_the_context_that_its_point_was_asked_for_in() -> None:
         bandit.tell([[0.5], [0.5]], [0.5, 0.45], [1, 1.5])
         bandit.tell([[0.5], [0.5]], [0.3, 0.4])
         bandit.drop([[0.5]])
-        bandit.tell([[0.5]], [0.6], 5, context=[7.0])  # which nobody asked for
-        found = bandit.history[["time", "outside", "reward"]].to_numpy().tolist()
-        assert found == [[1, 1, 0.5], [1.5, 1, 0.45], [3, 3, 0.3], [4, 4, 0.4], [5, 7, 0.6]]
+        bandit.tell([[0.5]], [0.6], 5, context=[7.0])  # without an `ask`
+        rows = bandit.history[["time", "outside", "reward"]].to_numpy().tolist()
+        assert rows == [[1, 1, 0.5], [1.5, 1, 0.45], [3, 3, 0.3], [4, 4, 0.4], [5, 7, 0.6]]
     bandit.correct([[0.5]], [0.2], 1)
     bandit.retract([[0.5]])
     assert bandit.state.rewards.y.tolist() == [0.2, 0.45, 0.3, 0.4]
 
 
-def test_names_go_in_and_come_out() -> None:
+def test_space_with_a_measured_context_accepts_and_returns_names() -> None:
     bandit = policies.gp_ucb(SPACE, kernel=SPACE.kernel(), noise_variance=0.01)
     frame = SPACE.decode(bandit.ask(1, context={"outside": 3.2}))
     assert list(frame.columns) == ["heat", "mode", "outside"]
@@ -109,7 +109,7 @@ def test_names_go_in_and_come_out() -> None:
     assert bandit.history["outside"].tolist() == [3.2, -3.0, -4.0]
 
 
-def test_a_context_of_words() -> None:
+def test_space_accepts_a_categorical_context() -> None:
     space = Space(heat=(0.0, 1.0), context={"outside": (-15, 20), "tariff": ["day", "night"]})
     bandit = policies.adaptive_gp_ucb(space)
     for t, tariff in enumerate(["day", "night", "day"], start=1):
@@ -117,7 +117,7 @@ def test_a_context_of_words() -> None:
     assert bandit.history["tariff"].tolist() == ["day", "night", "day"]
 
 
-def test_only_what_is_available_is_played_at_a_context() -> None:
+def test_ask_at_a_measured_context_keeps_to_available_points() -> None:
     for domain, n, available in (
         (BOX, 3, lambda X: X[:, 0] + X[:, 2] < 2.5),
         (SPACE, 3, lambda frame: (frame["heat"] + frame["outside"] < 2.5).to_numpy()),
@@ -131,7 +131,7 @@ def test_only_what_is_available_is_played_at_a_context() -> None:
         assert (X[:, -1] == 2.0).all()
 
 
-def test_questions_are_about_the_context_of_the_decision() -> None:
+def test_questions_have_the_context_of_the_decision() -> None:
     bandit = Bandit(
         Recipe(
             BOX,
@@ -143,10 +143,10 @@ def test_questions_are_about_the_context_of_the_decision() -> None:
     )
     for t in range(1, 6):
         X = bandit.ask(t, context={"outside": float(t)})
-        asked = bandit.questions()
-        np.testing.assert_array_equal(asked[:, -1], float(t))
+        points = bandit.questions()
+        np.testing.assert_array_equal(points[:, -1], float(t))
         bandit.tell(X, X[:, 0], t)
-    assert len(asked) == 7
+    assert len(points) == 7
 
 
 NAN, INF = float("nan"), float("inf")
@@ -154,7 +154,7 @@ NAN, INF = float("nan"), float("inf")
 
 @pytest.mark.parametrize("kind", DOMAINS)
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "message"),
     [
         (lambda b: b.ask(9), r"has a context: give it as context=\{'outside': ...\}"),
         (lambda b: b.recommend(9), "has a context: give it as context="),
@@ -171,29 +171,32 @@ NAN, INF = float("nan"), float("inf")
             "the points have a context, got another",
         ),
         (
-            lambda b: b.predict(chosen(b)),
+            lambda b: b.predict(first_action(b)),
             r"is not known, .*: give it as context=\{'outside': ...\}",
         ),
-        (lambda b: b.tell(chosen(b), [1.0], context={"outside": 21.0}), "from -15 to 20, got 21"),
+        (
+            lambda b: b.tell(first_action(b), [1.0], context={"outside": 21.0}),
+            "from -15 to 20, got 21",
+        ),
         (lambda b: b.tell(np.zeros((1, 9)), [1.0]), "X must have shape"),
     ],
 )
-def test_a_wrong_context_is_an_error_and_changes_nothing(
-    kind: str, call: Callable[[Bandit], Any], said: str
+def test_bandit_refuses_a_wrong_context_and_changes_nothing(
+    kind: str, call: Callable[[Bandit], Any], message: str
 ) -> None:
-    bandit = played(DOMAINS[kind], 3)
+    bandit = play(DOMAINS[kind], 3)
     before = bandit.state
-    refused(ValueError, said, call, bandit)
+    refused(ValueError, message, call, bandit)
     assert bandit.state == before
 
 
-def chosen(bandit: Bandit) -> Array:
-    """What was chosen first."""
+def first_action(bandit: Bandit) -> Array:
+    """Return the chosen coordinates of the first reward."""
     return bandit.state.rewards.X[:1, :-1]
 
 
 @pytest.mark.parametrize("domain", [SPACE.action_domain, BOX.action_domain])
-def test_a_context_for_a_domain_without_one(domain: Any) -> None:
+def test_bandit_on_a_domain_without_context_refuses_one(domain: Any) -> None:
     bandit = policies.gp_ucb(domain, kernel=KERNEL, noise_variance=0.01)
     for call in (
         lambda: bandit.ask(1, context={"outside": 1.0}),
@@ -203,7 +206,7 @@ def test_a_context_for_a_domain_without_one(domain: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda: Space(x=(0, 1), context={"x": (0, 1)}), "'x' "),
         (lambda: Space(x=(0, 1), context=["x"]), "context must"),
@@ -216,14 +219,14 @@ def test_a_context_for_a_domain_without_one(domain: Any) -> None:
         (lambda: Candidates([[0.0]], context={"y": 3}), "y must"),
     ],
 )
-def test_domains_that_cannot_be(make: Callable[[], Any], said: str) -> None:
-    refused(ValueError, said, make)
+def test_domains_refuse_invalid_contexts(make: Callable[[], Any], message: str) -> None:
+    refused(ValueError, message, make)
 
 
 @pytest.mark.parametrize(
     "domain",
     [Box([(0, 1)], context={"out": (-9, 9)}), Space(flow=(0, 2), context={"out": (-9, 9)})],
 )
-def test_a_recipe_on_a_domain_at_one_context_is_refused_at_once(domain: Domain) -> None:
-    says = r"plays on the whole domain, got .* at \[1\.0\]: give .*context= to each ask"
-    refused(ValueError, says, Recipe, domain.at_context(np.array([1.0])), RBF(1.0), 0.01)
+def test_recipe_refuses_a_domain_at_a_fixed_context(domain: Domain) -> None:
+    message = r"plays on the whole domain, got .* at \[1\.0\]: give .*context= to each ask"
+    refused(ValueError, message, Recipe, domain.at_context(np.array([1.0])), RBF(1.0), 0.01)

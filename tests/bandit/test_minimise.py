@@ -1,4 +1,4 @@
-"""Smaller is better: the mirror image of maximizing, to the last bit."""
+"""Minimizing is bitwise the mirror image of maximizing."""
 
 from dataclasses import replace
 from typing import Any
@@ -13,24 +13,31 @@ from tests.helpers.players import (
     MINIMISING,
     ON_INTERVAL,
     VARIANTS,
-    Known,
-    made,
-    noisy,
+    RecordingWaveExpert,
+    make_player,
+    noisy_wave,
 )
 from tvbandits import Bandit
 from tvbandits.policies import POLICIES
 
 
-def test_every_policy_can() -> None:
+def test_policies_all_accept_minimize() -> None:
     assert set(MINIMISING) == set(VARIANTS)
 
 
-def pair(variant: str, domain: Any = LINE, **more: Any) -> tuple[Any, Any, Known, Known]:
-    """One that maximizes, and one that minimizes the negative, each with an expert of its own."""
-    upper, lower = Known(1.0), Known(-1.0)
+def pair(
+    variant: str, domain: Any = LINE, **more: Any
+) -> tuple[Any, Any, RecordingWaveExpert, RecordingWaveExpert]:
+    """Return a player that maximizes, one that minimizes the negative, and their experts."""
+    upper, lower = RecordingWaveExpert(1.0), RecordingWaveExpert(-1.0)
     mirrored = {"mean": -more["mean"]} if isinstance(more.get("mean"), float) else {}
-    one = made(variant, domain, upper, **more)
-    return one, made(variant, domain, lower, **{**more, **mirrored}, minimize=True), upper, lower
+    one = make_player(variant, domain, upper, **more)
+    return (
+        one,
+        make_player(variant, domain, lower, **{**more, **mirrored}, minimize=True),
+        upper,
+        lower,
+    )
 
 
 def assert_mirrored(one: Any, other: Any, t: float) -> None:
@@ -41,9 +48,9 @@ def assert_mirrored(one: Any, other: Any, t: float) -> None:
     if not isinstance(one, Bandit):
         return
     mean, deviation = one.predict(LINE.X, t)
-    below, spread = other.predict(LINE.X, t)
-    np.testing.assert_array_equal(mean, -below)
-    np.testing.assert_array_equal(deviation, spread)
+    mirrored_mean, mirrored_deviation = other.predict(LINE.X, t)
+    np.testing.assert_array_equal(mean, -mirrored_mean)
+    np.testing.assert_array_equal(deviation, mirrored_deviation)
     np.testing.assert_array_equal(one.recommend(t), other.recommend(t))
     assert one.info.model.mean == -other.info.model.mean
     assert one.info.model.scale == other.info.model.scale
@@ -63,53 +70,55 @@ MIRRORED = [
 
 
 @pytest.mark.parametrize(("variant", "domain", "mean"), MIRRORED)
-def test_it_is_the_mirror_image(variant: str, domain: Any, mean: Any) -> None:
+def test_minimize_plays_the_mirror_image(variant: str, domain: Any, mean: Any) -> None:
     one, other, upper, lower = pair(
         variant, domain, **({"mean": mean} if takes_mean(variant) else {})
     )
-    # Of players of one kind one plays for long: the others have the same sign in the same place.
+    # One player of each kind plays longer; the others differ in no sign.
     steps = 14 if variant in KINDS and domain is LINE else 9
     for t in map(float, range(1, steps)):
         n = 3 if t % 5 == 0 else 1
         X = one.ask(t, n=n)
         np.testing.assert_array_equal(X, other.ask(t, n=n))
-        y = noisy(X, t)
+        y = noisy_wave(X, t)
         if t % 7 == 0:
             y[0] = np.nan
         one.tell(X, y, t)
         other.tell(X, -y, t)
         if t % 4 == 0:
             assert_mirrored(one, other, t + 1.0)
-    assert len(upper.asked) == len(lower.asked)
-    for (points, about), (mirrored, then) in zip(upper.asked, lower.asked, strict=True):
-        np.testing.assert_array_equal(points, mirrored)
-        assert about == then
+    assert len(upper.queries) == len(lower.queries)
+    for (points, time), (mirrored_points, mirrored_time) in zip(
+        upper.queries, lower.queries, strict=True
+    ):
+        np.testing.assert_array_equal(points, mirrored_points)
+        assert time == mirrored_time
 
 
 @pytest.mark.parametrize("variant", ["sparq-gp-ucb", "frugal-gp-ucb"])
-def test_questions_to_carry_are_mirrored_too(variant: str) -> None:
+def test_minimize_mirrors_questions_and_answers(variant: str) -> None:
     one, other = (
         Bandit.from_state(
-            _without_expert(made(variant, minimize=minimize).recipe),
-            made(variant, minimize=minimize).state,
+            remove_expert(make_player(variant, minimize=minimize).recipe),
+            make_player(variant, minimize=minimize).state,
         )
         for minimize in (False, True)
     )
     for t in map(float, range(1, 12)):
         X = one.ask(t)
         np.testing.assert_array_equal(X, other.ask(t))
-        y = noisy(X, t)
+        y = noisy_wave(X, t)
         one.tell(X, y, t)
         other.tell(X, -y, t)
         points = one.questions(t)
         np.testing.assert_array_equal(points, other.questions(t))
         if len(points):
-            said = noisy(points, t)
-            one.answer(points, said, t, noise_variance=0.02)
-            other.answer(points, -said, t, noise_variance=0.02)
+            answers = noisy_wave(points, t)
+            one.answer(points, answers, t, noise_variance=0.02)
+            other.answer(points, -answers, t, noise_variance=0.02)
     assert one.info.queries.total_answered > 5
     assert_mirrored(one, other, 12.0)
 
 
-def _without_expert(recipe: Any) -> Any:
+def remove_expert(recipe: Any) -> Any:
     return replace(recipe, query_config=replace(recipe.query_config, expert=None))

@@ -1,4 +1,4 @@
-"""Readings that failed: the play counts, and nothing is learned."""
+"""Failed readings: the play counts, but the model learns nothing."""
 
 import math
 from typing import Any
@@ -11,11 +11,11 @@ from tests.helpers.players import (
     KINDS_AND_DOMAINS,
     LINE,
     WITH_MODEL,
-    Known,
-    made,
-    noisy,
+    RecordingWaveExpert,
+    make_player,
+    noisy_wave,
     step,
-    warmed,
+    warm_up,
 )
 from tests.helpers.refusals import refused
 from tests.oracles.states import fingerprint
@@ -26,8 +26,8 @@ NAN = math.nan
 
 
 @pytest.mark.parametrize("variant", KINDS)
-def test_the_play_counts_and_is_no_longer_out(variant: str) -> None:
-    player = warmed(made(variant))
+def test_tell_of_nan_counts_the_play_and_ends_its_pending_point(variant: str) -> None:
+    player = warm_up(make_player(variant))
     X = player.ask(10.0, n=3)
     info = player.tell(X[[0, 2]], [NAN, NAN], 10.0)
     assert (info.readings, info.failed) == (9, 2)
@@ -40,10 +40,10 @@ def test_the_play_counts_and_is_no_longer_out(variant: str) -> None:
 
 
 @pytest.mark.parametrize("variant", [kind for kind in KINDS if kind in WITH_MODEL])
-def test_nothing_is_learned(variant: str) -> None:
-    """Beliefs are the same to the last bit; so is what is learned of the model."""
-    # An expert that answers nothing: it may be asked, and that must not matter here.
-    bandit, twin = (warmed(made(variant, expert=Mute())) for _ in range(2))
+def test_tell_of_nan_leaves_predictions_unchanged(variant: str) -> None:
+    """Predictions and the learned model are bitwise the same."""
+    # The expert answers nothing, as queries must not matter here.
+    bandit, twin = (warm_up(make_player(variant, expert=RefusingExpert())) for _ in range(2))
     for each in (bandit, twin):
         each.drop(each.ask(10.0, n=1))
     bandit.tell(LINE.X[[7]], [NAN], 10.0)
@@ -56,22 +56,22 @@ def test_nothing_is_learned(variant: str) -> None:
         assert is_same_value(getattr(bandit.state, part), getattr(twin.state, part)), part
 
 
-class Mute:
-    """No answer to anything."""
+class RefusingExpert:
+    """An expert that refuses all queries."""
 
     def query(self, X: Any, t: float) -> Answers:  # noqa: ARG002
         return Answers.none(len(X))
 
 
 @pytest.mark.parametrize("variant", ["uniform", "eps-greedy", "evolution"])
-def test_a_baseline_learns_nothing_either(variant: str) -> None:
-    player, twin = (warmed(made(variant)) for _ in range(2))
+def test_tell_of_nan_leaves_baselines_unchanged(variant: str) -> None:
+    player, twin = (warm_up(make_player(variant)) for _ in range(2))
     player.tell(LINE.X[[7]], [NAN], 5.0)
     np.testing.assert_array_equal(step(player, 10.0, 3), step(twin, 10.0, 3))
 
 
-def test_time_goes_on() -> None:
-    bandit = made("gp-ucb")
+def test_tell_of_nan_advances_the_time() -> None:
+    bandit = make_player("gp-ucb")
     bandit.tell(LINE.X[[7]], [NAN], 4.0)
     assert bandit.state.time == 4.0
     refused(
@@ -81,10 +81,10 @@ def test_time_goes_on() -> None:
     assert bandit.state.record.pending_time == 5.0
 
 
-def test_a_point_without_a_reading_was_played() -> None:
-    """So that an expert may be asked about it."""
+def test_tell_of_nan_adds_the_point_to_the_visited_ones() -> None:
+    """An expert may therefore be queried about it."""
     bandit = policies.sparq_gp_ucb(
-        LINE, kernel=made("gp-ucb").recipe.kernel, noise_variance=0.01, expert=None
+        LINE, kernel=make_player("gp-ucb").recipe.kernel, noise_variance=0.01, expert=None
     )
     bandit.tell(LINE.X[[7]], [NAN], 1.0)
     bandit.tell(LINE.X[[7, 9]], [0.1, NAN], 2.0)
@@ -92,32 +92,36 @@ def test_a_point_without_a_reading_was_played() -> None:
     assert set(LINE.index(bandit.questions(2.0))) == {7, 9} or len(bandit.questions(2.0)) == 0
 
 
-def test_the_expert_is_asked_all_the_same() -> None:
-    expert = Known()
-    bandit = made("frugal-gp-ucb", expert=expert)
+def test_tell_of_nan_still_queries_the_expert() -> None:
+    expert = RecordingWaveExpert()
+    bandit = make_player("frugal-gp-ucb", expert=expert)
     for t in map(float, range(1, 8)):
         bandit.tell(bandit.ask(t), [NAN], t)
     assert (bandit.info.readings, bandit.info.failed) == (0, 7)
-    assert [about for _, about in expert.asked] == list(map(float, range(1, 8)))
+    assert [time for _, time in expert.queries] == list(map(float, range(1, 8)))
     assert len(bandit.state.answers) == bandit.info.queries.total_answered > 7
     mean, _ = bandit.predict(LINE.X, 8.0)
     truth = np.sin(LINE.X[:, 0] + 0.8)
-    assert np.corrcoef(mean, truth)[0, 1] > 0.8  # it knows the reward from answers alone
+    assert np.corrcoef(mean, truth)[0, 1] > 0.8  # learned from answers alone
 
 
 @pytest.mark.parametrize(("variant", "domain"), KINDS_AND_DOMAINS)
-def test_readings_that_come_and_go(variant: str, domain: Any) -> None:
-    """Told together, what is read is told as if it had come alone."""
-    mixed, apart = (warmed(made(variant, domain, Mute()), domain) for _ in range(2))
+def test_tell_of_a_batch_with_nan_equals_telling_the_other_rewards(
+    variant: str, domain: Any
+) -> None:
+    """In a batch with failures, the other rewards count as if told alone."""
+    mixed, others_alone = (
+        warm_up(make_player(variant, domain, RefusingExpert()), domain) for _ in range(2)
+    )
     for t in (10.0, 11.0):
         X = mixed.ask(t, n=3)
-        np.testing.assert_array_equal(X, apart.ask(t, n=3))
-        y = noisy(X, t)
+        np.testing.assert_array_equal(X, others_alone.ask(t, n=3))
+        y = noisy_wave(X, t)
         y[1] = NAN
         mixed.tell(X, y, t)
-        apart.tell(X[[0, 2]], y[[0, 2]], t)
-        apart.drop(X[[1]])
+        others_alone.tell(X[[0, 2]], y[[0, 2]], t)
+        others_alone.drop(X[[1]])
         assert mixed.info.failed == t - 9.0
-    np.testing.assert_array_equal(mixed.ask(12.0), apart.ask(12.0))
+    np.testing.assert_array_equal(mixed.ask(12.0), others_alone.ask(12.0))
     if isinstance(mixed, Bandit):
-        assert fingerprint(mixed.state.rewards) == fingerprint(apart.state.rewards)
+        assert fingerprint(mixed.state.rewards) == fingerprint(others_alone.state.rewards)

@@ -1,4 +1,4 @@
-"""Gross errors among the readings: set aside, unless others agree with them."""
+"""Gross errors among the readings: set aside, unless other readings agree with them."""
 
 import math
 from collections.abc import Callable
@@ -21,31 +21,31 @@ from tvbandits.validation import Array
 
 SITES = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
 BOX = Box([(0.0, 1.0), (0.0, 1.0)])
-# At steps: by how much a reading is wrong.
+# Errors of readings, by step.
 ERRORS = {12: 14.0, 19: -30.0, 20: 45.0, 21: -12.0, 26: 20.0}
 
 
 def truth(X: Array, t: float) -> Array:
-    """A bump that moves, on both domains."""
+    """Return a bump that moves, on either domain."""
     centre = 0.4 + 0.1 * np.sin(0.1 * t)
     return np.asarray(
         np.exp(-(((X / (10.0 if X.shape[1] == 1 else 1.0)) - centre) ** 2).sum(1) / 0.1)
     )
 
 
-class Nobody:
-    """Refuses everything."""
+class RefusingExpert:
+    """An expert that refuses all queries."""
 
     def query(self, X: Array, _t: float) -> Answers:
         return Answers.none(len(X))
 
 
-NOBODY = Nobody()
+REFUSING = RefusingExpert()
 MAKERS: dict[str, Callable[..., Bandit]] = {
     "ensemble": partial(build, policies.adaptive_gp_ucb, SITES, noise_variance=0.01),
     "fitted": partial(build, policies.adaptive_gp_ucb, SITES, noise_variance=0.01, refit=10),
     "on a box": partial(build, policies.adaptive_gp_ucb, BOX, noise_variance=0.01),
-    "frugal": partial(build, policies.frugal_gp_ucb, SITES, noise_variance=0.01, expert=NOBODY),
+    "frugal": partial(build, policies.frugal_gp_ucb, SITES, noise_variance=0.01, expert=REFUSING),
     "tv": partial(build, policies.tv_gp_ucb, SITES, kernel=RBF(2.0), noise_variance=0.01),
     "w": partial(build, policies.w_gp_ucb, SITES, kernel=RBF(2.0), noise_variance=0.01),
     "w on a dictionary": partial(
@@ -54,7 +54,7 @@ MAKERS: dict[str, Callable[..., Bandit]] = {
     "ui": partial(build, policies.ui_gp_ucb, SITES, kernel=RBF(2.0), noise_variance=0.01),
     "time as input": partial(build, policies.time_gp_ucb, SITES, noise_variance=0.01),
     "sparq": partial(
-        build, policies.sparq_gp_ucb, SITES, kernel=RBF(2.0), noise_variance=0.01, expert=NOBODY
+        build, policies.sparq_gp_ucb, SITES, kernel=RBF(2.0), noise_variance=0.01, expert=REFUSING
     ),
     "learned noise": partial(build, policies.adaptive_gp_ucb, SITES),
     "minimizing": partial(
@@ -63,10 +63,10 @@ MAKERS: dict[str, Callable[..., Bandit]] = {
 }
 
 
-def played(
+def play(
     bandit: Bandit, steps: int, wrong: Any = None, drop: bool = False, first: int = 1
 ) -> Bandit:
-    """So many steps, with errors of some readings, or without these readings."""
+    """Play some steps, with errors of some readings, or with failed readings in their place."""
     errors = ERRORS if wrong is None else wrong
     rng = np.random.default_rng([5, first])
     for t in range(first, steps + 1):
@@ -78,45 +78,45 @@ def played(
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_gross_errors_stand_aside_as_if_nothing_was_read(name: str) -> None:
-    """The oracle: a bandit that is told NaN for them, to the last bit."""
+def test_robust_treats_gross_errors_as_failed_readings(name: str) -> None:
+    """The oracle is a bandit that is told NaN in their place, compared bitwise."""
     steps = 30 if name not in ("on a box", "time as input") else 22
-    found = played(MAKERS[name](options=Options(robust=True)), steps)
-    wrong = [t for t in ERRORS if t <= steps]
-    assert found.state.outliers.observations.t.tolist() == wrong
-    oracle = played(MAKERS[name](), steps, drop=True)
-    assert oracle.state.failed.t.tolist() == wrong
-    assert np.array_equal(found.state.rewards.X, oracle.state.rewards.X)
-    visited = found.state.visited
-    np.testing.assert_array_equal(found.predict(visited), oracle.predict(visited))
-    assert (found.info.readings, found.info.outliers) == (steps, len(wrong))
-    assert (found.history["kind"] == "outlier").sum() == len(wrong)
-    assert found.noise == oracle.noise
+    robust = play(MAKERS[name](options=Options(robust=True)), steps)
+    times = [t for t in ERRORS if t <= steps]
+    assert robust.state.outliers.observations.t.tolist() == times
+    oracle = play(MAKERS[name](), steps, drop=True)
+    assert oracle.state.failed.t.tolist() == times
+    assert np.array_equal(robust.state.rewards.X, oracle.state.rewards.X)
+    visited = robust.state.visited
+    np.testing.assert_array_equal(robust.predict(visited), oracle.predict(visited))
+    assert (robust.info.readings, robust.info.outliers) == (steps, len(times))
+    assert (robust.history["kind"] == "outlier").sum() == len(times)
+    assert robust.noise == oracle.noise
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_without_gross_errors_nothing_changes(name: str) -> None:
+def test_robust_changes_nothing_without_gross_errors(name: str) -> None:
     steps = 24 if name not in ("on a box", "time as input") else 18
-    found, plain = (
-        played(MAKERS[name](options=Options(robust=each)), steps, {}) for each in (True, False)
+    robust, plain = (
+        play(MAKERS[name](options=Options(robust=each)), steps, {}) for each in (True, False)
     )
-    assert found.state == plain.state
+    assert robust.state == plain.state
 
 
 @pytest.mark.parametrize("name", ["ensemble", "fitted", "tv", "w"])
 @pytest.mark.parametrize("size", [12.0, -40.0])
-def test_a_true_change_is_believed_after_three_readings_at_most(name: str, size: float) -> None:
+def test_robust_accepts_a_change_after_at_most_three_readings(name: str, size: float) -> None:
     changed = dict.fromkeys(range(31, 41), size)
-    bandit = played(MAKERS[name](options=Options(robust=True)), 33, changed)
+    bandit = play(MAKERS[name](options=Options(robust=True)), 33, changed)
     assert bandit.state.outliers is None
-    later = played(bandit, 40, changed, first=34)
+    later = play(bandit, 40, changed, first=34)
     assert later.state.outliers is None
     assert abs(float(later.state.rewards.y[-1]) - size) < 2.0
 
 
 @pytest.mark.parametrize("level", [8.0, 11.0])
-def test_a_change_to_what_was_read_before_is_believed_at_once(level: float) -> None:
-    """However long ago that was, and at another place."""
+def test_robust_accepts_a_change_to_an_earlier_level_at_once(level: float) -> None:
+    """The earlier reading may be old, and at another point."""
     bandit = MAKERS["tv"](options=Options(robust=True), mean=0.0)
     for t in range(1, 50):
         x, y = (2.0, 0.0) if t > 20 else (0.5 * t, 0.5 * t)
@@ -126,12 +126,12 @@ def test_a_change_to_what_was_read_before_is_believed_at_once(level: float) -> N
 
 
 @pytest.mark.parametrize("first", [1, 3, 5])
-def test_an_error_among_the_first_readings_is_found_when_there_are_some(first: int) -> None:
-    bandit = played(MAKERS["ensemble"](options=Options(robust=True)), 16, {first: 25.0})
+def test_robust_finds_an_error_among_the_first_readings(first: int) -> None:
+    bandit = play(MAKERS["ensemble"](options=Options(robust=True)), 16, {first: 25.0})
     assert bandit.state.outliers.observations.t.tolist() == [first]
 
 
-def test_told_at_once_it_is_as_told_one_by_one() -> None:
+def test_robust_finds_the_same_outliers_at_once_or_one_by_one() -> None:
     rng = np.random.default_rng(1)
     X, t = SITES.sample(40, rng), np.arange(1.0, 41.0)
     y = np.array([truth(x[None], s)[0] for x, s in zip(X, t, strict=True)])
@@ -146,9 +146,9 @@ def test_told_at_once_it_is_as_told_one_by_one() -> None:
     assert np.array_equal(one.state.readings.y, y)
 
 
-def test_of_many_readings_of_one_time_the_wrong_ones_stand_aside() -> None:
+def test_robust_finds_outliers_among_many_readings_of_one_time() -> None:
     bandit, rng = (
-        played(MAKERS["ensemble"](options=Options(robust=True)), 20, {}),
+        play(MAKERS["ensemble"](options=Options(robust=True)), 20, {}),
         np.random.default_rng(2),
     )
     y = truth(X := SITES.sample(1100, rng), 21) + 0.1 * rng.standard_normal(1100)
@@ -157,11 +157,13 @@ def test_of_many_readings_of_one_time_the_wrong_ones_stand_aside() -> None:
     assert (bandit.state.outliers.rows - 20).tolist() == [7, 600]
 
 
-def test_it_is_corrected_and_handed_to_other_recipes() -> None:
-    bandit = played(MAKERS["ensemble"](options=Options(robust=True)), 24)
-    plain = Bandit.from_state(replace(bandit.recipe, options=Options(robust=False)), bandit.state)
-    assert plain.state.outliers is None
-    assert plain.state.rewards.t.tolist() == list(range(1, 25))  # in the order they were told
+def test_correct_and_from_state_bring_outliers_back() -> None:
+    bandit = play(MAKERS["ensemble"](options=Options(robust=True)), 24)
+    without_robust = Bandit.from_state(
+        replace(bandit.recipe, options=Options(robust=False)), bandit.state
+    )
+    assert without_robust.state.outliers is None
+    assert without_robust.state.rewards.t.tolist() == list(range(1, 25))  # in the original order
     X, t = bandit.state.readings.X, bandit.state.readings.t
     bandit.correct(X[18:21], truth(X[18:21], 20.0), t[18:21])
     assert bandit.state.outliers.observations.t.tolist() == [12]
@@ -169,16 +171,16 @@ def test_it_is_corrected_and_handed_to_other_recipes() -> None:
     assert bandit.info.readings == 23
 
 
-def test_errors_that_are_alike_by_chance_long_apart_confirm_nothing() -> None:
+def test_robust_keeps_equal_errors_aside_if_they_are_far_apart_in_time() -> None:
     assert (
-        played(MAKERS["tv"](options=Options(robust=True)), 50, {20: 36.0, 45: 36.0}).info.outliers
+        play(MAKERS["tv"](options=Options(robust=True)), 50, {20: 36.0, 45: 36.0}).info.outliers
         == 2
     )
 
 
 @pytest.mark.parametrize("between", [True, False])
-def test_what_was_read_again_as_believed_confirms_nothing(between: bool) -> None:
-    bandit = played(MAKERS["tv"](options=Options(robust=True)), 30, {})
+def test_robust_keeps_equal_errors_aside_if_a_normal_reading_is_between(between: bool) -> None:
+    bandit = play(MAKERS["tv"](options=Options(robust=True)), 30, {})
     x = bandit.state.rewards.X[-1:]
     for t, wrong in ((31, 20.0), (32, 20.0), (33, 0.0), (34, 20.0)):
         if wrong or between:
@@ -186,28 +188,28 @@ def test_what_was_read_again_as_believed_confirms_nothing(between: bool) -> None
     assert bandit.info.outliers == (3 if between else 0)
 
 
-def test_two_of_several_errors_may_be_alike() -> None:
-    bandit = played(MAKERS["tv"](options=Options(robust=True)), 30, {})
+def test_robust_needs_more_agreement_among_more_errors() -> None:
+    bandit = play(MAKERS["tv"](options=Options(robust=True)), 30, {})
     for t, wrong in enumerate((30.0, 47.0, -22.0, 13.0, 30.6, 30.2), 31):
         bandit.tell(x := np.array([[4.0 if t > 34 else 2.0 * (t - 31)]]), truth(x, t) + wrong, t)
         assert bandit.info.outliers == (3 if t == 36 else t - 30)
 
 
-def test_a_reading_in_the_place_of_one_that_failed_leaves_no_failure() -> None:
-    bandit = played(MAKERS["tv"](options=Options(robust=True)), 20, {})
+def test_tell_of_an_outlier_replaces_a_failed_reading() -> None:
+    bandit = play(MAKERS["tv"](options=Options(robust=True)), 20, {})
     X = bandit.ask(21)
     bandit.tell(X, [np.nan], 21)
     bandit.tell(X, [99.0], 21)
     assert (len(bandit.state.failed), bandit.info.outliers) == (0, 1)
 
 
-def test_more_than_half_wrong_is_a_wrong_belief() -> None:
+def test_robust_accepts_readings_if_more_than_half_would_be_outliers() -> None:
     wrong = {t: 20.0 * (-1.0) ** t + 3.0 * (t % 5) for t in range(31, 50)}
-    assert played(MAKERS["w"](options=Options(robust=True)), 44, wrong).info.outliers <= 8
+    assert play(MAKERS["w"](options=Options(robust=True)), 44, wrong).info.outliers <= 8
 
 
-def test_what_was_forgotten_stays_so_when_others_come_back() -> None:
-    """The first reading after a reset is the first of its time, among all that were told."""
+def test_from_state_without_robust_keeps_the_reset_of_the_event_trigger() -> None:
+    """The first reading after a reset is the first of its time among all readings."""
     bandit = policies.et_gp_ucb(
         SITES, kernel=RBF(2.0), noise_variance=0.01, options=Options(mean=0.0)
     )
@@ -221,8 +223,8 @@ def test_what_was_forgotten_stays_so_when_others_come_back() -> None:
     assert plain.rewards.t[plain.model.reset_index[0]] == first
 
 
-def test_readings_agree_by_what_they_differ_in() -> None:
-    """The oracle: pair by pair, in words of the formula."""
+def test_find_agreement_matches_its_formula() -> None:
+    """The oracle evaluates the formula pair by pair."""
     rng = np.random.default_rng(3)
     error, half = np.array([20.0, 20.3, -15.0, 20.4]), rng.standard_normal((4, 6))
     prior, noise = half @ half.T / 3.0, np.full(4, 0.04)
@@ -242,46 +244,46 @@ def test_readings_agree_by_what_they_differ_in() -> None:
     assert not find_agreement(error[:2], 0.01 * prior[:2, :2], noise[:2]).any()
 
 
-def test_first_readings_are_apart_from_the_others_and_each_other() -> None:
+def test_find_isolated_readings_needs_enough_readings_and_no_neighbour() -> None:
     y = np.array([0.1, 0.5, 30.0, 0.3, 0.9])
     assert find_isolated_readings(y, 0.01).tolist() == [False, False, True, False, False]
-    assert not find_isolated_readings(y[:4], 0.01).any()  # of so few nobody can tell
+    assert not find_isolated_readings(y[:4], 0.01).any()  # too few to compare with
     nearer = y / [1, 1, 10, 1, 1]
-    assert not find_isolated_readings(nearer, 0.01).any()  # five do not tell what is usual
+    assert not find_isolated_readings(nearer, 0.01).any()  # five readings have no reliable spread
     assert find_isolated_readings(np.append(nearer, np.tile(y[[0, 1, 3, 4]], 2)), 0.01)[2]
     assert not find_isolated_readings(np.append(y, 30.1), 0.01).any()
 
 
-def test_outliers_go_back_to_where_they_were_told() -> None:
+def test_outliers_merge_restores_the_original_order() -> None:
     rng = np.random.default_rng(0)
-    told = Dataset(rng.random((9, 2)), np.arange(9.0), rng.random(9), np.ones(9))
-    out = rng.random(9) < 0.4
-    aside = Outliers.from_mask(told, out)
-    assert len(aside) == out.sum()
-    again = aside.merge(told.take(~out))
+    data = Dataset(rng.random((9, 2)), np.arange(9.0), rng.random(9), np.ones(9))
+    mask = rng.random(9) < 0.4
+    outliers = Outliers.from_mask(data, mask)
+    assert len(outliers) == mask.sum()
+    merged = outliers.merge(data.take(~mask))
     for name in ("X", "t", "y", "variance", "source"):
-        assert np.array_equal(getattr(again, name), getattr(told, name))
+        assert np.array_equal(getattr(merged, name), getattr(data, name))
 
 
-def test_beside_a_control_no_level_is_known() -> None:
+def test_options_refuse_robust_with_a_control() -> None:
     recipe = policies.gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01).recipe
     with pytest.raises(ValueError, match="robust=True"):
         replace(recipe, options=Options(robust=True, control=[0.0]))
 
 
 @pytest.mark.parametrize("arms", [True, False])
-def test_arms_and_spaces_set_aside_too(arms: bool) -> None:
+def test_robust_works_on_arms_and_spaces(arms: bool) -> None:
     domain: Any = Arms(["a", "b", "c"]) if arms else Space(speed=(0.0, 1.0), kind=["a", "b"])
-    found = played(
+    bandit = play(
         policies.adaptive_gp_ucb(domain, noise_variance=0.01, options=Options(robust=True)),
         24,
         {20: 40.0},
     )
-    assert found.state.outliers.observations.t.tolist() == [20]
+    assert bandit.state.outliers.observations.t.tolist() == [20]
 
 
-def test_a_campaign_sets_aside_and_has_all_on_record(tmp_path: Path) -> None:
-    """Its journal follows all readings; a process that comes later goes on with the same outliers."""
+def test_campaign_keeps_outliers_aside_and_records_all_readings(tmp_path: Path) -> None:
+    """The journal contains all readings, and a later process finds the same outliers."""
     place = tmp_path / "c.db"
     bandit = MAKERS["tv"](options=Options(robust=True))
     rng = np.random.default_rng(5)
@@ -291,29 +293,29 @@ def test_a_campaign_sets_aside_and_has_all_on_record(tmp_path: Path) -> None:
             campaign.tell(X, truth(X, t) + 0.1 * rng.standard_normal(1) + ERRORS.get(t, 0.0))
         assert campaign.state.info.outliers == 4
         assert campaign.status.readings == 24
-    with Campaign.open(place) as again:
-        assert again.status.readings == 24  # by a snapshot and the rows behind it
-        told = again.state.readings
-        assert told.t.tolist() == list(range(1, 25))
-        again.correct(told.X[18:21], [0.5, 0.5, 0.5], told.t[18:21])
-        assert again.state.info.outliers == 1
-        assert again.verify().problems == ()
+    with Campaign.open(place) as reopened:
+        assert reopened.status.readings == 24  # from a snapshot and the rows after it
+        readings = reopened.state.readings
+        assert readings.t.tolist() == list(range(1, 25))
+        reopened.correct(readings.X[18:21], [0.5, 0.5, 0.5], readings.t[18:21])
+        assert reopened.state.info.outliers == 1
+        assert reopened.verify().problems == ()
 
 
-def test_tell_judges_a_long_history_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Readings told at once are observed about as often as they are many, not as their square."""
+def test_tell_of_a_long_history_finds_outliers_in_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of updates is linear in the number of readings, not quadratic."""
     rng, n = np.random.default_rng(0), 45
     points = rng.uniform(0, 1, (6, 2))
     rows, t = rng.integers(6, size=n), np.arange(1.0, n + 1)
     y = np.sin(5 * points[rows, 0] + t / 30) + 0.1 * rng.standard_normal(n)
     y += 20.0 * (rng.random(n) < 0.1)
-    observed, observe = [0], FilterEnsemble.update
+    updates, update = [0], FilterEnsemble.update
 
-    def counted(ensemble: FilterEnsemble, *parts: Any) -> FilterEnsemble:
-        observed[0] += 1
-        return observe(ensemble, *parts)
+    def count_updates(ensemble: FilterEnsemble, *parts: Any) -> FilterEnsemble:
+        updates[0] += 1
+        return update(ensemble, *parts)
 
-    monkeypatch.setattr(FilterEnsemble, "update", counted)
+    monkeypatch.setattr(FilterEnsemble, "update", count_updates)
 
     def bandit() -> Bandit:
         return policies.adaptive_gp_ucb(
@@ -322,33 +324,33 @@ def test_tell_judges_a_long_history_in_one_pass(monkeypatch: pytest.MonkeyPatch)
 
     at_once = bandit()
     at_once.tell(points[rows], y, t)
-    assert observed[0] < 5 * n  # once for each of them by one pass, and some replays at the start
-    in_turn = bandit()
+    assert updates[0] < 5 * n  # one pass, and some replays at the start
+    one_by_one = bandit()
     for i in range(n):
-        in_turn.tell(points[rows[[i]]], y[[i]], t[i])
-    outliers = [each.state.outliers for each in (at_once, in_turn)]
+        one_by_one.tell(points[rows[[i]]], y[[i]], t[i])
+    outliers = [each.state.outliers for each in (at_once, one_by_one)]
     assert outliers[0] is not None
     assert outliers[1] is not None
     assert len(outliers[0]) > 1
     np.testing.assert_array_equal(outliers[0].rows, outliers[1].rows)
-    np.testing.assert_array_equal(at_once.predict(points)[0], in_turn.predict(points)[0])
+    np.testing.assert_array_equal(at_once.predict(points)[0], one_by_one.predict(points)[0])
 
 
-def test_tell_filters_each_reading_of_a_long_history_about_once(
+def test_tell_of_a_long_history_on_a_box_filters_each_reading_a_few_times(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also where the unit of the reward is learned on the way, as it is on a box."""
+    """The scale of the reward is learned on the way, as on a box."""
     rng, n = np.random.default_rng(0), 150
     X = rng.uniform(0, 1, (n, 1))
     y = np.sin(5 * X[:, 0]) + 0.1 * rng.standard_normal(n)
     y += rng.normal(0, 20, n) * (rng.random(n) < 0.05)
     steps, step = [0], Filter.step
 
-    def counted(self: Filter, rows: FeatureRows, piece: slice) -> Any:
+    def count_steps(self: Filter, rows: FeatureRows, piece: slice) -> Any:
         steps[0] += 1
         return step(self, rows, piece)
 
-    monkeypatch.setattr(Filter, "step", counted)
+    monkeypatch.setattr(Filter, "step", count_steps)
 
     def bandit() -> Bandit:
         return policies.adaptive_gp_ucb(
@@ -357,19 +359,21 @@ def test_tell_filters_each_reading_of_a_long_history_about_once(
 
     at_once = bandit()
     at_once.tell(X, y, np.arange(1.0, n + 1))
-    assert steps[0] < 8 * n  # once in the pass, and for each of some ten estimates of the unit
-    in_turn = bandit()
+    assert steps[0] < 8 * n  # one pass, and some for each of about ten estimates of the scale
+    one_by_one = bandit()
     for i in range(n):
-        in_turn.tell(X[[i]], y[[i]], i + 1.0)
-    outliers = [each.state.outliers for each in (at_once, in_turn)]
+        one_by_one.tell(X[[i]], y[[i]], i + 1.0)
+    outliers = [each.state.outliers for each in (at_once, one_by_one)]
     assert outliers[0] is not None
     assert outliers[1] is not None
     assert len(outliers[0]) > 1
     np.testing.assert_array_equal(outliers[0].rows, outliers[1].rows)
 
 
-def test_tell_goes_on_after_an_outlier(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reading that stands aside does not have all that came before it observed once more."""
+def test_tell_after_an_outlier_observes_no_earlier_reading_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An outlier does not make the ensemble observe all earlier readings again."""
     rng, n = np.random.default_rng(0), 60
     points = rng.uniform(0, 1, (6, 2))
     rows = rng.integers(6, size=n)
@@ -378,16 +382,16 @@ def test_tell_goes_on_after_an_outlier(monkeypatch: pytest.MonkeyPatch) -> None:
     bandit = policies.adaptive_gp_ucb(
         Candidates(points), noise_variance=0.01, options=Options(robust=True)
     )
-    observed, observe = [0], FilterEnsemble.update
+    updates, update = [0], FilterEnsemble.update
 
-    def counted(ensemble: FilterEnsemble, *parts: Any) -> FilterEnsemble:
-        observed[0] += 1
-        return observe(ensemble, *parts)
+    def count_updates(ensemble: FilterEnsemble, *parts: Any) -> FilterEnsemble:
+        updates[0] += 1
+        return update(ensemble, *parts)
 
     for i in range(n):
         if i == 32:
-            monkeypatch.setattr(FilterEnsemble, "update", counted)
+            monkeypatch.setattr(FilterEnsemble, "update", count_updates)
         bandit.tell(points[rows[[i]]], y[[i]], float(i))
     assert bandit.state.outliers is not None
     assert bandit.state.outliers.rows.tolist() == [30]
-    assert observed[0] < 2 * (n - 32)
+    assert updates[0] < 2 * (n - 32)

@@ -32,7 +32,7 @@ POLICIES = {
 
 
 class CountingExpert:
-    """An expert that knows a table, and counts what it is asked."""
+    """An expert that knows a table, and records the times of its queries."""
 
     def __init__(self, table: Array) -> None:
         self.table, self.times = table, []  # type: ignore[var-annotated]
@@ -43,7 +43,7 @@ class CountingExpert:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_history_is_what_tell_would_have_told(policy: str) -> None:
+def test_history_equals_telling_its_rows(policy: str) -> None:
     table = shared_weather(30, seed=1)
     table[3:7, 2] = np.nan
     frame = pd.DataFrame(table[:25], index=np.arange(25.0))
@@ -62,14 +62,14 @@ def test_history_is_what_tell_would_have_told(policy: str) -> None:
         other.tell(X, reward, t)
 
 
-def test_noise_of_history_is_not_that_of_its_first_readings() -> None:
+def test_noise_of_history_does_not_depend_on_its_first_readings() -> None:
     table = shared_weather(60, seed=3) + 0.5 * np.random.default_rng(3).standard_normal((60, 6))
     table[:20] *= 100.0
     bandit = policies.adaptive_gp_ucb(Candidates(SITES), history=table)
     assert 0.05 < bandit.noise.variance < 1.0
 
 
-def test_history_asks_no_expert_about_the_past() -> None:
+def test_history_queries_no_expert_about_the_past() -> None:
     table = shared_weather(30, seed=2)
     expert = CountingExpert(table)
     bandit = policies.frugal_gp_ucb(
@@ -82,8 +82,8 @@ def test_history_asks_no_expert_about_the_past() -> None:
     assert set(expert.times) == {25}
 
 
-def test_history_teaches_which_places_vary_together() -> None:
-    """Far places that share their weather predict each other, and a place between them does not."""
+def test_history_determines_the_correlation_of_places() -> None:
+    """Far places with the same weather predict each other, and a place between them does not."""
     table, expected = shared_weather(100, seed=0), []
     for above in (0.0, 5.0):
         bandit = policies.adaptive_gp_ucb(Candidates(SITES), noise_variance=0.01, history=table)
@@ -96,8 +96,8 @@ def test_history_teaches_which_places_vary_together() -> None:
 
 
 @pytest.mark.parametrize("times", [263, 264, 343])
-def test_history_of_any_length_says_what_is_next(times: int) -> None:
-    # Of some lengths, a look at the covariance is due before a step of the ensemble has a length.
+def test_history_of_any_length_predicts_the_next_row(times: int) -> None:
+    # At some lengths, the covariance is estimated before the length of a step is known.
     table = shared_weather(344, seed=4)
     bandit = policies.adaptive_gp_ucb(Candidates(SITES), noise_variance=0.01, history=table[:times])
     mean, deviation = bandit.predict(SITES, 1)
@@ -109,9 +109,7 @@ def test_history_of_any_length_says_what_is_next(times: int) -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_lasting_differences_between_places_that_are_read_often_widen_no_prediction(
-    policy: str,
-) -> None:
+def test_history_with_constant_offsets_of_places_widens_no_prediction(policy: str) -> None:
     rng, places = np.random.default_rng(7), np.arange(15.0)[:, None]
     root = np.linalg.cholesky(RBF(3.0)(places) + 0.1 * np.eye(15))
     weather = np.zeros((200, 15))
@@ -125,7 +123,7 @@ def test_lasting_differences_between_places_that_are_read_often_widen_no_predict
     assert widths[1].mean() == pytest.approx(widths[0].mean(), rel=0.3)
 
 
-def test_bandit_with_history_goes_on_after_loading(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_bandit_with_history_plays_the_same_after_loading(tmp_path) -> None:  # type: ignore[no-untyped-def]
     table = shared_weather(40, seed=3)
     bandit = policies.adaptive_gp_ucb(Candidates(SITES), noise_variance=0.01, history=table[:30])
     for t in (1, 2):
@@ -138,7 +136,7 @@ def test_bandit_with_history_goes_on_after_loading(tmp_path) -> None:  # type: i
     np.testing.assert_array_equal(bandit.ask(3), loaded.ask(3))
 
 
-def test_readings_of_a_history_of_arms_go_by_name() -> None:
+def test_list_readings_matches_columns_of_arms_by_name() -> None:
     arms = Arms(["a", "b", "c"])
     frame = pd.DataFrame({"c": [1.0], "a": [2.0], "b": [np.nan]}, [-4])
     X, y, t = list_readings(arms, *parse_history(arms, frame))
@@ -147,7 +145,7 @@ def test_readings_of_a_history_of_arms_go_by_name() -> None:
     np.testing.assert_array_equal(t, [-4.0, -4.0])
 
 
-def test_readings_of_a_history_of_an_array_end_at_zero() -> None:
+def test_list_readings_of_an_array_ends_at_time_zero() -> None:
     sites = Candidates(SITES[:2])
     _, y, t = list_readings(sites, *parse_history(sites, [[1.0, 2.0], [3.0, np.nan]]))
     np.testing.assert_array_equal(y, [1.0, 2.0, 3.0])
@@ -168,17 +166,17 @@ def test_readings_of_a_history_of_an_array_end_at_zero() -> None:
         (Path("r.csv"), "a table in memory, .*r.csv.*sensor_field"),
     ],
 )  # fmt: skip
-def test_history_that_does_not_fit_is_refused(history: object, message: str) -> None:
+def test_history_is_refused_if_it_does_not_fit(history: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         policies.adaptive_gp_ucb(Candidates(SITES), noise_variance=0.01, history=history)  # type: ignore[arg-type]
 
 
-def test_history_of_box_is_refused() -> None:
+def test_history_is_refused_on_a_box() -> None:
     with pytest.raises(ValueError, match="needs a finite domain"):
         policies.adaptive_gp_ucb(Box([(0.0, 1.0)]), history=[[1.0]])
 
 
-def test_the_table_of_files_of_a_network_is_a_history(tmp_path: Path) -> None:
+def test_history_accepts_the_table_of_a_sensor_field(tmp_path: Path) -> None:
     readings, sites = tmp_path / "readings.csv", tmp_path / "sites.csv"
     readings.write_text("time,a,b\n0,1.0,2.0\n1,2.0,2.5\n2,1.5,2.0\n")
     sites.write_text("id,x,y\na,0,0\nb,1,0\n")
@@ -188,7 +186,7 @@ def test_the_table_of_files_of_a_network_is_a_history(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["none", "cycle", "slow walk", "gaps"])
-def test_largest_noise_is_just_above_the_noise(change: str) -> None:
+def test_largest_noise_is_just_above_the_true_noise(change: str) -> None:
     rng, times = np.random.default_rng(0), np.arange(300.0)
     table = 0.5 * rng.standard_normal((300, 12)) + rng.normal(0.0, 9.0, 12)
     if change == "cycle":
@@ -200,7 +198,7 @@ def test_largest_noise_is_just_above_the_noise(change: str) -> None:
     assert 0.23 < bound_table_noise(table, 60.0 * times) < 0.32
 
 
-def test_largest_noise_reads_differences_of_successive_steps_alone() -> None:
+def test_largest_noise_uses_differences_of_successive_steps_alone() -> None:
     rng, times = np.random.default_rng(1), np.arange(40.0)
     walk = rng.standard_normal((40, 3)).cumsum(axis=0)
     times[20:] += 7.0
@@ -214,7 +212,7 @@ def test_largest_noise_reads_differences_of_successive_steps_alone() -> None:
     assert bound_table_noise(walk[:1], times[:1]) == np.inf
 
 
-def test_table_evidence_is_that_of_dense_algebra() -> None:
+def test_table_evidence_matches_dense_algebra() -> None:
     rng = np.random.default_rng(3)
     times = np.array([0.0, 2.0, 4.0, 10.0, 12.0, 14.0])
     above = rng.standard_normal((6, 2))
@@ -226,7 +224,7 @@ def test_table_evidence_is_that_of_dense_algebra() -> None:
     rough = [np.exp(-lags / memory) for memory in memories]
     smooth = [(1.0 + lags / memory) * np.exp(-lags / memory) for memory in memories]
     for correlation, row in zip(rough + smooth, evidence, strict=True):
-        for noise, found in zip(noises, row, strict=True):
+        for noise, value in zip(noises, row, strict=True):
             expected = 0.0
             for values, of_place in zip(above.T, sizes, strict=True):
                 read = np.isfinite(values)
@@ -238,15 +236,15 @@ def test_table_evidence_is_that_of_dense_algebra() -> None:
                         normal.logpdf(values[read]) + 0.5 * read.sum() * np.log(2 * np.pi)
                     )
                 expected += np.logaddexp.reduce(densities)
-            assert found == pytest.approx(expected, abs=1e-9)
+            assert value == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("noise", [0.25, 0.01])
 @pytest.mark.parametrize("period", [None, 24])
-def test_interval_of_noise_from_history_contains_the_noise(
+def test_noise_interval_of_history_contains_the_true_noise(
     period: int | None, noise: float
 ) -> None:
-    """Of weather that lasts ten steps, with a cycle or without; one in three may be just outside."""
+    """The weather lasts ten steps, with a cycle or without; one in three may be just outside."""
     inside = 0
     for seed in range(3):
         rng, times = np.random.default_rng(seed), np.arange(256)
@@ -264,14 +262,16 @@ def test_interval_of_noise_from_history_contains_the_noise(
 
 
 def smooth_rewards(times: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Four draws (T, 4) of a Gaussian process with a squared exponential kernel, of 6 steps."""
+    """Return four samples (T, 4) of a Gaussian process with a squared exponential kernel of 6 steps."""
     K = np.exp(-0.5 * ((times[:, None] - times) / 6.0) ** 2) + 1e-9 * np.eye(len(times))
     return np.linalg.cholesky(K) @ rng.standard_normal((len(times), 4))
 
 
 @pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
 @pytest.mark.parametrize("reward", ["none", "smooth", "irregular", "counts"])
-def test_noise_of_table_of_other_rewards_is_within_its_interval(reward: str, unit: float) -> None:
+def test_noise_of_table_interval_contains_the_noise_of_other_rewards(
+    reward: str, unit: float
+) -> None:
     rng, times = np.random.default_rng(1), np.arange(200.0)
     if reward == "irregular":
         times = np.sort(rng.choice(600, 200, replace=False)).astype(float)
@@ -286,7 +286,7 @@ def test_noise_of_table_of_other_rewards_is_within_its_interval(reward: str, uni
     assert estimate.low < noise * unit**2 < estimate.high
 
 
-def faulty(table: np.ndarray, fault: str) -> np.ndarray:
+def add_fault(table: np.ndarray, fault: str) -> np.ndarray:
     """Return a table (T, 5) with a fault that gauges have."""
     table = table.copy()
     if fault == "dead":
@@ -306,10 +306,10 @@ def faulty(table: np.ndarray, fault: str) -> np.ndarray:
 @pytest.mark.parametrize(
     "fault", ["dead", "stuck", "all stuck for a time", "read too often", "ended long ago"]
 )
-def test_noise_of_history_is_not_that_of_stuck_gauges(fault: str) -> None:
+def test_noise_of_table_ignores_stuck_gauges(fault: str) -> None:
     rng = np.random.default_rng(2)
     table = 0.2 * rng.standard_normal((240, 5)).cumsum(axis=0)
-    table = faulty(table + 0.3 * rng.standard_normal(table.shape), fault)
+    table = add_fault(table + 0.3 * rng.standard_normal(table.shape), fault)
     estimate = estimate_table_noise(mask_stuck_readings(table), np.arange(float(len(table))))
     assert estimate is not None
     assert estimate.low < 0.09 < estimate.high
@@ -318,18 +318,18 @@ def test_noise_of_history_is_not_that_of_stuck_gauges(fault: str) -> None:
 
 def test_without_repeats_keeps_values_that_come_back() -> None:
     table = np.array([[0.0, 1.0], [0.0, 2.0], [3.0, 2.0], [0.0, np.nan], [0.0, 2.0], [4.0, 5.0]])
-    kept = mask_stuck_readings(table)
-    np.testing.assert_array_equal(kept[:, 0], table[:, 0])
-    np.testing.assert_array_equal(kept[:, 1], [1.0, 2.0, np.nan, np.nan, np.nan, 5.0])
+    result = mask_stuck_readings(table)
+    np.testing.assert_array_equal(result[:, 0], table[:, 0])
+    np.testing.assert_array_equal(result[:, 1], [1.0, 2.0, np.nan, np.nan, np.nan, 5.0])
 
 
-def test_places_that_are_read_once_have_no_noise_of_a_table() -> None:
+def test_noise_of_table_is_none_for_few_readings_per_place() -> None:
     table = np.full((600, 300), np.nan)
     table[np.arange(600), np.arange(600) % 300] = np.random.default_rng(0).standard_normal(600)
     assert estimate_table_noise(table, np.arange(600.0)) is None
 
 
-def test_noise_of_table_is_an_interval_where_differences_contradict_the_process() -> None:
+def test_noise_of_table_is_an_interval_if_differences_contradict_the_process() -> None:
     """Spikes are noise for the process, and hardly change the median of the differences."""
     rng = np.random.default_rng(0)
     table = 0.3 * rng.standard_normal((300, 4))
@@ -350,7 +350,7 @@ def test_largest_noise_exceeds_the_noise_of_nearly_all_tables(shape: tuple[int, 
     assert np.mean(np.array(bounds) < 1.0) < 0.08
 
 
-def test_noise_of_short_or_constant_table_is_left_to_the_readings() -> None:
+def test_noise_of_table_is_none_for_a_short_or_constant_table() -> None:
     table = np.random.default_rng(0).standard_normal((40, 3))
     assert estimate_table_noise(table[:11], np.arange(11.0)) is None
     assert estimate_table_noise(np.ones((40, 3)), np.arange(40.0)) is None
@@ -361,8 +361,8 @@ def test_noise_of_short_or_constant_table_is_left_to_the_readings() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_what_changes_for_some_hours_a_day_is_not_taken_for_noise(policy: str) -> None:
-    """Light at places that the sun reaches one after the other, read without noise."""
+def test_noise_of_history_excludes_a_daily_change(policy: str) -> None:
+    """The sun reaches the places one after the other, and light is read without noise."""
     rng, hours = np.random.default_rng(0), np.arange(24.0 * 12)[:, None]
     sunrise, height = rng.uniform(6.0, 9.0, 12), rng.uniform(100.0, 400.0, 12)
     table = height / (1.0 + np.exp(-3.0 * (hours % 24.0 - sunrise)))

@@ -1,4 +1,4 @@
-"""A bandit that was saved and loaded goes on bit for bit: every policy, posterior and wrapper."""
+"""A saved and loaded bandit continues bit for bit: every policy, posterior and wrapper."""
 
 import pickle
 import subprocess
@@ -22,9 +22,9 @@ from tests.helpers.players import (
     NOISE,
     ON_INTERVAL,
     VARIANTS,
-    Known,
-    made,
-    noisy,
+    RecordingWaveExpert,
+    make_player,
+    noisy_wave,
     step,
     wave,
 )
@@ -48,10 +48,12 @@ from tvbandits.bandit.state import is_same_value
 from tvbandits.domains.space import Table
 from tvbandits.io import is_registered
 
-OWN = "tests.helpers.players:Known"
+OWN = "tests.helpers.players:RecordingWaveExpert"
 
 
-def goes_on_alike(player: Any, path: Path, trusted: Any = None, steps: int = 5) -> None:
+def assert_continues_after_loading(
+    player: Any, path: Path, trusted: Any = None, steps: int = 5
+) -> None:
     """Save, load, and play on with both."""
     player.save(path)
     other = load(path, trusted)
@@ -63,7 +65,7 @@ def goes_on_alike(player: Any, path: Path, trusted: Any = None, steps: int = 5) 
         X, same = player.ask(t), other.ask(t)
         assert np.array_equal(X, same)
         for each in (player, other):
-            each.tell(X, noisy(X, t), t)
+            each.tell(X, noisy_wave(X, t), t)
     if isinstance(player, Bandit):
         assert player.state == other.state
         points = player.recipe.domain.sample(5, np.random.default_rng(0))
@@ -72,31 +74,37 @@ def goes_on_alike(player: Any, path: Path, trusted: Any = None, steps: int = 5) 
         assert player.history.equals(other.history)
 
 
-def played(player: Any, steps: int = 12) -> Any:
+def play(player: Any, steps: int = 12) -> Any:
     for t in range(1, steps + 1):
         step(player, float(t))
-    player.ask(12.5)  # a point is out
+    player.ask(12.5)  # one point is pending
     return player
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_policy_goes_on_bit_for_bit(variant: str, tmp_path: Path) -> None:
-    goes_on_alike(played(made(variant), 7), tmp_path / "saved", {OWN: Known()}, steps=4)
+def test_load_continues_every_policy_bit_for_bit(variant: str, tmp_path: Path) -> None:
+    assert_continues_after_loading(
+        play(make_player(variant), 7), tmp_path / "saved", {OWN: RecordingWaveExpert()}, steps=4
+    )
 
 
 @pytest.mark.parametrize("variant", [kind for kind in KINDS if kind in ON_INTERVAL])
-def test_also_on_an_interval(variant: str, tmp_path: Path) -> None:
-    player = played(made(variant, INTERVAL), 6)
-    goes_on_alike(player, tmp_path / "saved", {OWN: Known()}, steps=3)
+def test_load_continues_policies_on_an_interval_bit_for_bit(variant: str, tmp_path: Path) -> None:
+    player = play(make_player(variant, INTERVAL), 6)
+    assert_continues_after_loading(
+        player, tmp_path / "saved", {OWN: RecordingWaveExpert()}, steps=3
+    )
 
 
-def test_what_is_told_in_parts_goes_on_bit_for_bit() -> None:
+def test_from_state_after_single_tells_of_a_batch_predicts_the_same() -> None:
     bandit = policies.adaptive_gp_ucb(Box([(0, 1)]), seed=1)
     for t in range(1, 13):
         for x in bandit.ask(t, n=3):
             bandit.tell(x, np.sin(3.0 * x + t), t)
-        again = Bandit.from_state(bandit.recipe, bandit.state)
-        np.testing.assert_array_equal(again.predict([[0.1], [0.7]]), bandit.predict([[0.1], [0.7]]))
+        continued = Bandit.from_state(bandit.recipe, bandit.state)
+        np.testing.assert_array_equal(
+            continued.predict([[0.1], [0.7]]), bandit.predict([[0.1], [0.7]])
+        )
 
 
 ARMS, OUTSIDE = Arms(["a", "b", "c"]), {"outside": (-15, 20)}
@@ -136,7 +144,7 @@ FEATURES: dict[str, Callable[[], Bandit]] = {
         LINE.X[:9]
     ),
     "learned from another": lambda: policies.adaptive_gp_ucb(LINE).learn_from(
-        played(policies.adaptive_gp_ucb(LINE))
+        play(policies.adaptive_gp_ucb(LINE))
     ),
     "context of a space": lambda: policies.gp_ucb(
         Space(heat=(0.0, 1.0), mode=["eco", "loud"], context=OUTSIDE),
@@ -153,15 +161,15 @@ FEATURES: dict[str, Callable[[], Bandit]] = {
 
 
 @pytest.mark.parametrize("name", FEATURES)
-def test_whatever_a_bandit_has_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
-    """From a file, from a pickle and from its state."""
+def test_load_continues_bandits_with_every_feature_bit_for_bit(name: str, tmp_path: Path) -> None:
+    """The bandit continues from a file, from a pickle and from its state."""
     bandit = FEATURES[name]()
 
     def step(each: Bandit, t: float) -> Any:
         X = each.ask(t, context={"outside": t / 2} if "context" in name else None)
-        y = noisy(X, t) + (40.0 if name == "outliers" and t == 11.0 else 0.0)
-        read = {limit.name: X[:, 0] for limit in each.recipe.options.limits}
-        each.tell(X, y, t, outcomes=read or None)
+        y = noisy_wave(X, t) + (40.0 if name == "outliers" and t == 11.0 else 0.0)
+        outcomes = {limit.name: X[:, 0] for limit in each.recipe.options.limits}
+        each.tell(X, y, t, outcomes=outcomes or None)
         return X
 
     for t in np.arange(1.0, 13.0):
@@ -182,33 +190,33 @@ def test_whatever_a_bandit_has_goes_on_bit_for_bit(name: str, tmp_path: Path) ->
     assert all(each.state == bandit.state for each in others)
 
 
-AROUND: dict[str, Any] = {
+WRAPPERS: dict[str, Any] = {
     "Budgeted": lambda inside: experts.Budgeted(inside, total=30, cost=9.0, price=0.1),
     "Retrying": lambda inside: experts.Retrying(inside, attempts=2, time_out=5.0),
     "Calibrated": lambda inside: experts.Calibrated(inside),
 }
 
 
-def test_no_wrapper_is_left_out() -> None:
-    found = classes_with("query", "X", "t")
-    wrappers = {name for name, kind in found.items() if is_wrapper(kind) and is_registered(kind)}
-    assert wrappers == set(AROUND)
+def test_wrappers_of_this_file_are_all_wrappers_of_the_package() -> None:
+    classes = classes_with("query", "X", "t")
+    wrappers = {name for name, kind in classes.items() if is_wrapper(kind) and is_registered(kind)}
+    assert wrappers == set(WRAPPERS)
 
 
-@pytest.mark.parametrize("name", AROUND)
-def test_every_wrapper_goes_on_bit_for_bit(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_load_continues_every_wrapper_bit_for_bit(name: str, tmp_path: Path) -> None:
     inside = experts.CallableExpert(wave, 0.02)
     player = policies.frugal_gp_ucb(
-        LINE, kernel=KERNEL, noise_variance=NOISE, expert=AROUND[name](inside), queries_per_step=2
+        LINE, kernel=KERNEL, noise_variance=NOISE, expert=WRAPPERS[name](inside), queries_per_step=2
     )
     trusted = {"tests.helpers.players:wave": wave}
-    played(player).save(tmp_path / "saved")
-    known = player.state.queries.expert
-    assert is_same_value(load(tmp_path / "saved", trusted).state.queries.expert, known)
-    goes_on_alike(player, tmp_path / "saved", trusted)
+    play(player).save(tmp_path / "saved")
+    expert = player.state.queries.expert
+    assert is_same_value(load(tmp_path / "saved", trusted).state.queries.expert, expert)
+    assert_continues_after_loading(player, tmp_path / "saved", trusted)
 
 
-def test_spaces_with_names_and_tables(tmp_path: Path) -> None:
+def test_load_restores_spaces_and_tables(tmp_path: Path) -> None:
     space = Space(temperature=(10, 80), count=Integer(1, 5), mode=["a", "b"])
     frame = pd.DataFrame(
         {"temperature": [10.0, 20.0, 30.0], "count": [1, 2, 5], "mode": list("aba")}
@@ -227,54 +235,64 @@ def test_spaces_with_names_and_tables(tmp_path: Path) -> None:
         assert player.state == other.state
 
 
-def test_what_is_not_of_the_package_must_be_handed_over(tmp_path: Path) -> None:
-    player = made("sparq-gp-ucb")
+def test_load_needs_trusted_objects_from_outside_of_the_package(tmp_path: Path) -> None:
+    player = make_player("sparq-gp-ucb")
     player.save(tmp_path / "saved")
     with pytest.raises(SavedFileError, match=f"saved: it uses '{OWN}', which it does not contain"):
         load(tmp_path / "saved")
-    mine = Known()
-    assert load(tmp_path / "saved", {OWN: mine}).recipe.query_config.expert is mine
-    nameless = made("sparq-gp-ucb", expert=experts.CallableExpert(lambda X, t: X[:, 0] * t, 0.1))
+    expert = RecordingWaveExpert()
+    assert load(tmp_path / "saved", {OWN: expert}).recipe.query_config.expert is expert
+    nameless = make_player(
+        "sparq-gp-ucb", expert=experts.CallableExpert(lambda X, t: X[:, 0] * t, 0.1)
+    )
     refused(ValueError, "define it in a module", nameless.save, tmp_path / "saved")
-    assert load(tmp_path / "saved", {OWN: mine}).state == player.state  # the old file is whole
+    assert load(tmp_path / "saved", {OWN: expert}).state == player.state  # the old file is intact
 
 
 @pytest.mark.slow
-def test_nothing_is_imported_because_a_file_says_so(tmp_path: Path) -> None:
-    made("sparq-gp-ucb").save(tmp_path / "saved")
+def test_load_imports_no_module_that_a_file_names(tmp_path: Path) -> None:
+    make_player("sparq-gp-ucb").save(tmp_path / "saved")
     child = (
         "import sys, tvbandits\n"
         f"try: tvbandits.load({str(tmp_path / 'saved')!r})\n"
         "except tvbandits.SavedFileError: pass\n"
         "print([m for m in ('tests', 'tests.helpers.players') if m in sys.modules])\n"
     )
-    said = subprocess.run([sys.executable, "-c", child], capture_output=True, text=True, check=True)
-    assert said.stdout == "[]\n"
+    process = subprocess.run(
+        [sys.executable, "-c", child], capture_output=True, text=True, check=True
+    )
+    assert process.stdout == "[]\n"
 
 
-def test_what_is_no_bandit_is_no_bandit(tmp_path: Path) -> None:
+def test_load_refuses_a_file_that_is_missing_or_not_saved(tmp_path: Path) -> None:
     refused(FileNotFoundError, "nowhere", load, tmp_path / "nowhere")
     refused(SavedFileError, "not a saved file", load, __file__)
 
 
-def test_what_opens_candidates_in_a_file_is_handed_over(tmp_path: Path) -> None:
-    place = tmp_path / "points.npy"
-    np.save(place, np.random.default_rng(0).random((50, 2)))
+def test_load_needs_the_rows_of_candidates_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "points.npy"
+    np.save(path, np.random.default_rng(0).random((50, 2)))
     player = policies.gp_ucb(
-        Candidates(place), kernel=RBF(0.3), noise_variance=0.1, options=Options(posterior="nystrom")
+        Candidates(path), kernel=RBF(0.3), noise_variance=0.1, options=Options(posterior="nystrom")
     )
     player.tell(player.ask(1), [1.0], 1)
     player.save(tmp_path / "saved")
-    said = r"pass that object, as in trusted=\{'tvbandits:MappedRows': Candidates\(path\)\.rows\}"
-    refused(SavedFileError, said, load, tmp_path / "saved")
-    other = load(tmp_path / "saved", {"tvbandits:MappedRows": Candidates(place).rows})
+    message = (
+        r"pass that object, as in trusted=\{'tvbandits:MappedRows': Candidates\(path\)\.rows\}"
+    )
+    refused(SavedFileError, message, load, tmp_path / "saved")
+    other = load(tmp_path / "saved", {"tvbandits:MappedRows": Candidates(path).rows})
     assert (other.ask(2) == player.ask(2)).all()
 
 
-@pytest.mark.parametrize(("trusted", "said"), [([1], r"got \[1\]"), (Odd(), "Odd")])
-def test_what_is_trusted_is_a_mapping(trusted: Any, said: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("trusted", "message"), [([1], r"got \[1\]"), (Odd(), "Odd")])
+def test_load_refuses_trusted_that_is_no_mapping(
+    trusted: Any, message: str, tmp_path: Path
+) -> None:
     policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01).save(
         tmp_path / "saved"
     )
-    with pytest.raises(ValueError, match=f"trusted must be a mapping by 'module:name', .*{said}"):
+    with pytest.raises(
+        ValueError, match=f"trusted must be a mapping by 'module:name', .*{message}"
+    ):
         load(tmp_path / "saved", trusted)

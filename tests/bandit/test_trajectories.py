@@ -1,4 +1,4 @@
-"""Whole runs of the named policies against their plain restatement, step by step."""
+"""Runs of the policies, step by step against a plain restatement."""
 
 import math
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class Case:
     value: Callable[[Array, float], Array]
 
     def noise(self, seed: int) -> Array:
-        """Of every step and candidate."""
+        """Return the noise of every step and candidate."""
         draws = np.random.default_rng([seed, 99]).standard_normal((STEPS + 1, len(self.domain)))
         return math.sqrt(self.noise_variance) * draws
 
@@ -51,10 +51,10 @@ CASES = {
 
 def assert_figures_agree(bandit: Bandit, figures: plain.Figures, t: int) -> None:
     info = bandit.info
-    shown = {"beta": info.beta, **vars(info.posterior), **vars(info.model)}
+    values = {"beta": info.beta, **vars(info.posterior), **vars(info.model)}
     for name in (column.name for column in fields(figures)):
-        ours, plainly = shown[name], getattr(figures, name)
-        assert ours == pytest.approx(plainly, rel=1e-7, abs=1e-7), f"{name} at step {t}"
+        value, expected = values[name], getattr(figures, name)
+        assert value == pytest.approx(expected, rel=1e-7, abs=1e-7), f"{name} at step {t}"
 
 
 # --- without an expert ----------------------------------------------------------------------------
@@ -78,15 +78,15 @@ POLICIES: dict[str, tuple[Recipe, dict[str, Any], plain.Scheme, float]] = {
 
 
 def assert_same_choice(x: Array, other: Plain, row: int, t: int) -> int:
-    """The row that was played, which is the plain one: rounding does not choose among what ties."""
-    played = int(np.flatnonzero((other.points == x[0]).all(axis=1))[0])
-    assert played == row, f"{x[0]}, not {other.points[row]} at step {t}"
-    return played
+    """Return the row of the played point, after a check that it is the expected one."""
+    choice = int(np.flatnonzero((other.points == x[0]).all(axis=1))[0])
+    assert choice == row, f"{x[0]}, not {other.points[row]} at step {t}"
+    return choice
 
 
 @dataclass
 class Run:
-    """The two side by side, on the same rewards and the same draws."""
+    """A bandit and the plain policy, on the same rewards and random numbers."""
 
     bandit: Bandit
     other: Plain
@@ -134,9 +134,11 @@ def side_by_side(case: Case, policy: str, mean: Mean, width: float | str, *, see
 
 @pytest.mark.parametrize(("case", "mean"), [("bump", "online"), ("square", "fixed")])
 @pytest.mark.parametrize("policy", POLICIES)
-def test_trajectory(policy: str, case: str, mean: str) -> None:
+def test_policies_match_the_plain_restatement_step_by_step(
+    policy: str, case: str, mean: str
+) -> None:
     problem = CASES[case]
-    # A constant width exploits, so it depends on the means more than the width of the theory does.
+    # A constant width is smaller, so that its choices depend more on the means.
     width = "theory" if case == "bump" else 2.0
     start: Mean = "online" if mean == "online" else problem.fixed_mean
     assert len(set(side_by_side(problem, policy, start, width, seed=5).play(STEPS))) > 10
@@ -146,8 +148,8 @@ def test_trajectory(policy: str, case: str, mean: str) -> None:
 
 
 @dataclass
-class Recording(QueryPlan):
-    """A query plan that leaves behind what it saw, what it chose, and where the draws stand."""
+class RecordingPlan(QueryPlan):
+    """A query plan that records its pools, its choices, and the state of the generator."""
 
     plan: KDPP
     pools: list[Array] = field(default_factory=list)
@@ -165,8 +167,8 @@ class Recording(QueryPlan):
 
 
 @dataclass(frozen=True)
-class Repeatable:
-    """Answers with a deviation that looks like noise, and a variance that is not the rewards'."""
+class DeterministicExpert:
+    """An expert with deterministic errors, and variances other than those of rewards."""
 
     case: Case
 
@@ -179,11 +181,11 @@ class Repeatable:
     ("factor", "case", "mean"),
     [(6.0, "bump", "online"), (6.0, "square", "fixed"), (1.5, "square", "online")],
 )
-def test_sparq_trajectory(factor: float, case: str, mean: str) -> None:
+def test_sparq_gp_ucb_matches_algorithm_1_step_by_step(factor: float, case: str, mean: str) -> None:
     problem, seed = CASES[case], 8
     width: float | str = "theory" if factor == 6.0 else 2.0
     start: Mean = "online" if mean == "online" else problem.fixed_mean
-    recording, expert = Recording(KDPP(LogSchedule(factor))), Repeatable(problem)
+    recording, expert = RecordingPlan(KDPP(LogSchedule(factor))), DeterministicExpert(problem)
     bandit = policies.sparq_gp_ucb(
         problem.domain,
         kernel=problem.kernel,
@@ -204,7 +206,7 @@ def test_sparq_trajectory(factor: float, case: str, mean: str) -> None:
         plain.theorem if width == "theory" else plain.two,
     )
     noise = problem.noise(seed)
-    all_asked = some_asked = asked_in_all = 0
+    full_queries = partial_queries = total_queries = 0
     for t in range(1, STEPS + 1):
         x = bandit.ask()  # line 8
         expected, figures = other.ask()
@@ -217,22 +219,22 @@ def test_sparq_trajectory(factor: float, case: str, mean: str) -> None:
         # Line 5: ceil(c log t) of the distinct points played so far, or all of them.
         rows = recording.choices[-1]
         np.testing.assert_array_equal(recording.pools[-1], other.visited)
-        wanted = math.ceil(factor * math.log(t))
-        assert len(rows) == len(set(rows.tolist())) == min(wanted, len(other.visited))
-        all_asked += wanted >= len(other.visited)
-        some_asked += wanted < len(other.visited)
-        asked_in_all += len(rows)
+        count = math.ceil(factor * math.log(t))
+        assert len(rows) == len(set(rows.tolist())) == min(count, len(other.visited))
+        full_queries += count >= len(other.visited)
+        partial_queries += count < len(other.visited)
+        total_queries += len(rows)
         assert info.queries.asked == info.queries.answered == len(rows)
         assert info.queries.refused == 0
-        assert (info.queries.total_asked, info.queries.total_cost) == (asked_in_all, asked_in_all)
+        assert (info.queries.total_asked, info.queries.total_cost) == (total_queries, total_queries)
 
         # Line 6: answers about this step, and none of any other.
-        asked = other.visited[rows]
-        said = expert.query(asked, t)
-        other.answers(asked, said.values, said.variance)
-        np.testing.assert_array_equal(bandit.state.answers.X, asked)
-        np.testing.assert_array_equal(bandit.state.answers.y, said.values)
+        points = other.visited[rows]
+        answers = expert.query(points, t)
+        other.answers(points, answers.values, answers.variance)
+        np.testing.assert_array_equal(bandit.state.answers.X, points)
+        np.testing.assert_array_equal(bandit.state.answers.y, answers.values)
         np.testing.assert_array_equal(bandit.state.answers.t, np.full(len(rows), float(t)))
         other.rng.bit_generator.state = recording.random
-    assert all_asked > (10 if factor == 6.0 else 0)
-    assert some_asked > 10
+    assert full_queries > (10 if factor == 6.0 else 0)
+    assert partial_queries > 10

@@ -1,4 +1,4 @@
-"""Wrong calls of every door: an error that says what is wrong, and a bandit that goes on unharmed."""
+"""Wrong calls of a bandit: the error names the mistake, and the bandit continues unharmed."""
 
 import datetime
 import math
@@ -11,7 +11,16 @@ import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF, RationalQuadratic
 
-from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, VARIANTS, made, noisy, warmed
+from tests.helpers.players import (
+    INTERVAL,
+    KERNEL,
+    LINE,
+    NOISE,
+    VARIANTS,
+    make_player,
+    noisy_wave,
+    warm_up,
+)
 from tests.helpers.refusals import refused
 from tests.oracles.states import fingerprint
 from tvbandits import Bandit, Box, Candidates, Limit, NothingAvailableError, Recipe, Space, policies
@@ -50,7 +59,7 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
             r"cannot ask for t = 5: there is a later reading, at t = 8",
         ),
         ("answer for a date", lambda b: b.answer(LINE.X[:1], [0.1], NOON), "as a Clock"),  # type: ignore[arg-type]
-        # what is available
+        # availability
         ("mask short", lambda b: b.ask(9.0, available=np.ones(3, dtype=bool)), r"got shape \(3,\)"),
         (
             "one row",
@@ -60,26 +69,26 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
         (
             "function of text",
             lambda b: b.ask(9.0, available=lambda _: "all"),
-            r"True or False for 41",
+            r"True or False for each of 41",
         ),
-        # what is told, predicted and recommended
+        # observations and predictions
         ("one reward for two", lambda b: b.tell(TWO, 1.0), r"y must have shape \(2,\), got \(\)"),
         ("point NaN", lambda b: b.tell([[NAN]], [1.0]), r"X must be finite, got \[nan\] in row 0"),
         ("tell outside", lambda b: b.tell([[2.5], [10.2]], [1, 1]), r"X must .*\[10\.2\] in row 1"),
         ("time infinite", lambda b: b.tell(TWO, [1, 1], [3, -INF]), "t must be finite, got -inf"),
         ("ask for NaN", lambda b: b.ask(NAN), "t must be a finite number, got nan"),
         ("tell too much", lambda b: b.tell(LINE.X[[3]], [1e60]), r"y must be at most 1e\+50"),
-        # what is given up
-        ("drop what is not out", lambda b: b.drop([[9.75]]), r"\[9\.75\] is not pending; 2 points"),
+        # pending points
+        ("drop another point", lambda b: b.drop([[9.75]]), r"\[9\.75\] is not pending; 2 points"),
         ("drop elsewhere", lambda b: b.drop([[0.1]]), "X must be candidates"),
-        # what is answered
+        # answers
         ("answers short", lambda b: b.answer(LINE.X[:2], [0.1]), r"values must have shape \(2,\)"),
         (
             "answers without variance",
             lambda b: b.answer(LINE.X[:1], [0.1], noise_variance=0.0),
             r"variance must be positive, got 0\.0",
         ),
-        # going on
+        # states
         (
             "another domain",
             lambda b: Bandit.from_state(Recipe(Candidates([[50.0]]), KERNEL, NOISE), b.state),
@@ -93,17 +102,21 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
     ],
     "box": [
         ("rows of a box", lambda b: b.ask(9.0, available=[0, 1]), r"got \[0, 1\]"),
-        ("context of a box", lambda b: b.ask(9.0, context=[1.0]), "made with context="),
+        ("context of a box", lambda b: b.ask(9.0, context=[1.0]), "created with context="),
         (
             "nothing of a box",
             lambda b: b.ask(9.0, available=nothing),
-            "none of 65536 points of Box",
+            "none of 65536 random points of Box",
         ),
         ("function of shape", lambda b: b.ask(9.0, available=lambda X: X > 0), "True or False for"),
         ("tell outside", lambda b: b.tell([[2.5], [10.2]], [1, 1]), r"X must .*\[10\.2\] in row 1"),
     ],
     "plane": [
-        ("context left out", lambda b: b.ask(9.0), r"has a context, .*: give their present values"),
+        (
+            "context left out",
+            lambda b: b.ask(9.0),
+            r"has context columns, .*: give their present values",
+        ),
         ("context elsewhere", lambda b: b.ask(9.0, context=[0.5]), "the nearest context is"),
         ("context NaN", lambda b: b.ask(9.0, context=[NAN]), "context must be finite"),
         (
@@ -122,15 +135,15 @@ WRONG: dict[str, list[tuple[str, Call, str]]] = {
 CALLS = [(kind, *each) for kind, calls in WRONG.items() for each in calls]
 
 
-def player(kind: str) -> Bandit:
-    """One of its own, from the same state."""
-    bandit = played(kind)
+def make_bandit(kind: str) -> Bandit:
+    """Return a new bandit from the same state."""
+    bandit = bandit_after_steps(kind)
     return Bandit.from_state(bandit.recipe, bandit.state)
 
 
 @cache
-def played(kind: str) -> Bandit:
-    """With a plan and no expert, rewards up to t = 8, a failed reading, and two points out."""
+def bandit_after_steps(kind: str) -> Bandit:
+    """Return a bandit after eight steps and a failed reading, with two pending points and no expert."""
     domain, kernel = DOMAINS[kind]
     query_config = QueryConfig(RandomPoints(2), pool="domain", reuse_answers=True)
     recipe = Recipe(
@@ -138,21 +151,21 @@ def played(kind: str) -> Bandit:
     )
     bandit = Bandit(recipe, seed=4)
     for t in map(float, range(1, 9)):
-        go_on(bandit, t)
-    bandit.ask(8.5, n=2, context=weather(bandit, 8.0))
+        play_step(bandit, t)
+    bandit.ask(8.5, n=2, context=context_at(bandit, 8.0))
     return bandit
 
 
-def weather(bandit: Bandit, t: float) -> list[float] | None:
-    """The context, where there is one."""
+def context_at(bandit: Bandit, t: float) -> list[float] | None:
+    """Return the context of a time, if the domain has one."""
     return [t % 2] if getattr(bandit.recipe.domain, "context", ()) else None
 
 
-def go_on(bandit: Bandit, t: float) -> Array:
+def play_step(bandit: Bandit, t: float) -> Array:
     points = bandit.questions(t)
-    bandit.answer(points, noisy(points, t), t)
-    X = bandit.ask(t, n=2, context=weather(bandit, t))
-    y = noisy(X, t)
+    bandit.answer(points, noisy_wave(points, t), t)
+    X = bandit.ask(t, n=2, context=context_at(bandit, t))
+    y = noisy_wave(X, t)
     y[1] = NAN if t % 4 == 0 else y[1]
     bandit.tell(X, y, t)
     return np.concatenate([points, X])
@@ -161,19 +174,19 @@ def go_on(bandit: Bandit, t: float) -> Array:
 @pytest.mark.parametrize(
     ("kind", "call", "match"), [(k, c, m) for k, _, c, m in CALLS], ids=[c[1] for c in CALLS]
 )
-def test_a_wrong_call_is_named_and_changes_nothing(kind: str, call: Call, match: str) -> None:
-    bandit, twin = player(kind), player(kind)
-    state, kept = bandit.state, fingerprint(bandit.state)
+def test_bandit_names_a_wrong_call_and_changes_nothing(kind: str, call: Call, match: str) -> None:
+    bandit, twin = make_bandit(kind), make_bandit(kind)
+    state, before = bandit.state, fingerprint(bandit.state)
     error = NothingAvailableError if match.startswith("none of") else ValueError
     refused(error, match, call, bandit)
     assert bandit.state is state
-    assert fingerprint(bandit.state) == kept
+    assert fingerprint(bandit.state) == before
     for t in (9.0, 10.0):
-        np.testing.assert_array_equal(go_on(bandit, t), go_on(twin, t))
+        np.testing.assert_array_equal(play_step(bandit, t), play_step(twin, t))
     assert fingerprint(bandit.state) == fingerprint(twin.state)
 
 
-# What every policy has in common, with a model or without one.
+# Wrong calls that every policy refuses with the same message.
 SHARED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "n zero": (lambda p: p.ask(10.0, n=0), "n must be a whole number of at least 1, got 0"),
     "n a float": (lambda p: p.ask(10.0, n=2.0), "n must be a whole number .* got 2.0"),
@@ -192,19 +205,19 @@ SHARED: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_policy_names_them_alike(variant: str) -> None:
-    wronged, twin = (warmed(made(variant)) for _ in range(2))
+def test_policies_refuse_wrong_calls_with_the_same_messages(variant: str) -> None:
+    make_bandit, twin = (warm_up(make_player(variant)) for _ in range(2))
     for call, match in SHARED.values():
-        refused(ValueError, match, call, wronged)
+        refused(ValueError, match, call, make_bandit)
     for t in (10.0, 11.0):
-        X = wronged.ask(t, n=3)
+        X = make_bandit.ask(t, n=3)
         np.testing.assert_array_equal(X, twin.ask(t, n=3))
-        for each in (wronged, twin):
-            each.tell(X, noisy(X, t), t)
-    pd.testing.assert_frame_equal(wronged.history, twin.history, check_exact=True)
+        for each in (make_bandit, twin):
+            each.tell(X, noisy_wave(X, t), t)
+    pd.testing.assert_frame_equal(make_bandit.history, twin.history, check_exact=True)
 
 
-def fixed(domain: Domain, kernel: Any = None) -> Bandit:
+def gp_ucb_on(domain: Domain, kernel: Any = None) -> Bandit:
     return policies.gp_ucb(domain, kernel=kernel or RBF(0.3), noise_variance=0.01)
 
 
@@ -213,32 +226,32 @@ def cube(d: int) -> Box:
 
 
 MIXED = Space(heat=(0.0, 1.0), mode=["a", "b"])
-SEARCHED: dict[str, tuple[Bandit, dict[str, Any], int]] = {
-    "box": (fixed(cube(2)), {}, 100),
-    "large box": (fixed(cube(8)), {}, 100),
-    "space": (fixed(MIXED, MIXED.kernel()), {}, 100),
-    "box with among": (fixed(cube(2)), {"available": lambda X: X[:, 0] < 0.5}, 60),
-    "line without slopes": (fixed(cube(1), RationalQuadratic()), {}, 100),
-    "box without slopes": (fixed(cube(3), RationalQuadratic()), {}, 30),
+NUMERIC_SEARCHES: dict[str, tuple[Bandit, dict[str, Any], int]] = {
+    "box": (gp_ucb_on(cube(2)), {}, 100),
+    "large box": (gp_ucb_on(cube(8)), {}, 100),
+    "space": (gp_ucb_on(MIXED, MIXED.kernel()), {}, 100),
+    "box with among": (gp_ucb_on(cube(2)), {"available": lambda X: X[:, 0] < 0.5}, 60),
+    "line without slopes": (gp_ucb_on(cube(1), RationalQuadratic()), {}, 100),
+    "box without slopes": (gp_ucb_on(cube(3), RationalQuadratic()), {}, 30),
     "ensemble": (policies.adaptive_gp_ucb(cube(4), kernel=RBF(0.3)), {}, 15),
     "ensemble on a large box": (policies.adaptive_gp_ucb(cube(8), kernel=RBF(0.3)), {}, 10),
     "dictionary": (policies.bbkb(cube(6), kernel=RBF(0.3), noise_variance=0.01), {}, 10),
-    "limits": (fixed(cube(4)).with_options(limits=[Limit("load", at_most=1.0)]), {}, 15),
-    "moves that cost": (fixed(cube(4)).with_options(move_cost=0.1), {}, 15),
+    "limits": (gp_ucb_on(cube(4)).with_options(limits=[Limit("load", at_most=1.0)]), {}, 15),
+    "moves that cost": (gp_ucb_on(cube(4)).with_options(move_cost=0.1), {}, 15),
 }
 
 
-@pytest.mark.parametrize("name", SEARCHED)
-def test_ask_refuses_more_points_than_can_be_searched_for(name: str) -> None:
-    bandit, more, most = SEARCHED[name]
+@pytest.mark.parametrize("name", NUMERIC_SEARCHES)
+def test_ask_refuses_more_points_than_the_search_can_return(name: str) -> None:
+    bandit, arguments, most = NUMERIC_SEARCHES[name]
     before = bandit.state
     with pytest.raises(ValueError, match=rf"at most {most} .*got {most + 1}.*sample"):
-        bandit.ask(1, n=most + 1, **more)
+        bandit.ask(1, n=most + 1, **arguments)
     assert bandit.state == before
 
 
-def test_ask_refuses_more_points_near_the_last_than_can_be_searched_for() -> None:
-    bandit = fixed(cube(4))
+def test_ask_near_refuses_more_points_than_the_search_can_return() -> None:
+    bandit = gp_ucb_on(cube(4))
     bandit.tell([[0.5] * 4], [0.1], 1)
     with pytest.raises(ValueError, match=r"at most 15 .* in 4 dimensions .*near.*got 16"):
         bandit.ask(2, n=16, near=0.2)
@@ -246,6 +259,6 @@ def test_ask_refuses_more_points_near_the_last_than_can_be_searched_for() -> Non
 
 
 @pytest.mark.parametrize("domain", [Candidates([[0.0], [1.0]]), Space(mode=["a", "b"])])
-def test_ask_takes_many_points_where_all_are_looked_at(domain: Any) -> None:
+def test_check_search_accepts_many_points_on_a_finite_domain(domain: Any) -> None:
     for n in (101, 5_000):
         check_search(n, domain, "under bounds without slopes")

@@ -1,4 +1,4 @@
-"""Whatever is wrong: an error that says so, and the bandit is as it was."""
+"""Experts, plans and parts that fail: the error names the cause, and the bandit is unchanged."""
 
 import math
 from collections.abc import Callable
@@ -34,8 +34,8 @@ def answer(X: Array, t: float) -> Answers:
 
 
 @dataclass
-class Moody:
-    """An expert that answers well, or by `mood` where one is set."""
+class UnreliableExpert:
+    """An expert that answers well, or as the function `mood` if one is set."""
 
     mood: Callable[[Array, float], Any] | None = None
 
@@ -45,7 +45,7 @@ class Moody:
 
 def make(policy: str = "gp-ucb", domain: Any = LINE, expert: Any = None, **options: Any) -> Bandit:
     if policy == "sparq-gp-ucb":
-        options["expert"] = expert or Moody()
+        options["expert"] = expert or UnreliableExpert()
     recipe: Any = policies.sparq_gp_ucb if policy == "sparq-gp-ucb" else policies.gp_ucb
     values = {"kernel": KERNEL, "noise_variance": 0.01, "seed": 3, **options}
     bandit: Bandit = build(recipe, domain, **values)
@@ -59,11 +59,11 @@ def play(bandit: Bandit, steps: int) -> Array:
 def assert_unharmed(
     bandit: Bandit, twin: Bandit, error: type[Exception], match: str, call: Callable[[], Any]
 ) -> None:
-    """`call` fails as it should, and the bandit goes on as its twin that was never bothered."""
-    state, kept = bandit.state, fingerprint(bandit.state)
+    """Check that a call fails as expected, and that the bandit continues as its twin."""
+    state, before = bandit.state, fingerprint(bandit.state)
     refused(error, match, call)
     assert bandit.state is state
-    assert fingerprint(bandit.state) == kept
+    assert fingerprint(bandit.state) == before
     np.testing.assert_array_equal(play(bandit, 4), play(twin, 4))
     assert fingerprint(bandit.state) == fingerprint(twin.state)
 
@@ -75,7 +75,7 @@ Call = Callable[[Bandit], Any]
 # --- experts --------------------------------------------------------------------------------------
 
 
-def failing(error: Exception) -> Callable[[Array, float], Any]:
+def fail_with(error: Exception) -> Callable[[Array, float], Any]:
     def mood(_X: Array, _t: float) -> Any:
         raise error
 
@@ -84,7 +84,7 @@ def failing(error: Exception) -> Callable[[Array, float], Any]:
 
 BAD_EXPERTS: dict[str, tuple[Callable[[Array, float], Any], str]] = {
     "down, with warnings as errors": (
-        failing(RuntimeError("line is dead")),
+        fail_with(RuntimeError("line is dead")),
         r"the expert cannot be reached at t = 7 \(RuntimeError: line is dead\)",
     ),
     "none": (lambda X, t: None, "the expert must return Answers, got NoneType"),  # noqa: ARG005
@@ -108,9 +108,9 @@ BAD_EXPERTS: dict[str, tuple[Callable[[Array, float], Any], str]] = {
 
 @pytest.mark.filterwarnings("ignore:divide by zero")
 @pytest.mark.parametrize("bad", BAD_EXPERTS)
-def test_a_bad_expert(bad: str) -> None:
+def test_tell_names_an_expert_that_fails_and_changes_nothing(bad: str) -> None:
     mood, match = BAD_EXPERTS[bad]
-    expert = Moody()
+    expert = UnreliableExpert()
     bandit, twin = make("sparq-gp-ucb", expert=expert), make("sparq-gp-ucb")
     for each in (bandit, twin):
         play(each, 6)
@@ -124,27 +124,27 @@ def test_a_bad_expert(bad: str) -> None:
         finally:
             expert.mood = None
 
-    # Among what stays is the time asked for: the same tell may simply be tried again.
+    # The pending time stays, so that the same `tell` can be repeated.
     assert_unharmed(bandit, twin, ExpertError, match, tell)
 
 
-# --- plans, thresholds and kernels that fail on the way -------------------------------------------
+# --- plans, thresholds and kernels that fail during a call ----------------------------------------
 
 
 @dataclass
 class Switchable:
-    """A budget or a threshold that can go wrong."""
+    """A budget or a threshold that can be made to return a wrong value."""
 
     good: float
     bad: Any = None
 
-    def __call__(self, told: int, *_: int) -> Any:
-        return min(told, self.good) if self.bad is None else self.bad
+    def __call__(self, count: int, *_: int) -> Any:
+        return min(count, self.good) if self.bad is None else self.bad
 
 
 @dataclass
-class Raising(QueryPlan):
-    """A plan that fails, after it used up some randomness and spoiled what it could."""
+class RaisingPlan(QueryPlan):
+    """A plan that fails after it has drawn random numbers and changed its arguments."""
 
     bad: Any = None
 
@@ -156,7 +156,7 @@ class Raising(QueryPlan):
         return np.arange(1)
 
 
-class Fragile(RBF):  # type: ignore[misc]
+class FragileKernel(RBF):  # type: ignore[misc]
     """A kernel that can be made to fail."""
 
     bad: Any = None
@@ -183,7 +183,7 @@ FAILING: dict[str, tuple[Any, str, Any, Call, type[Exception], str]] = {
         )
         for bad in (2.5, -1, NAN, math.inf)
     },
-    "plan": (Raising, "queries_per_step", True, tell, RuntimeError, "no plan"),
+    "plan": (RaisingPlan, "queries_per_step", True, tell, RuntimeError, "no plan"),
     "threshold": (
         lambda: Switchable(0.02),
         "threshold",
@@ -192,23 +192,30 @@ FAILING: dict[str, tuple[Any, str, Any, Call, type[Exception], str]] = {
         ValueError,
         r"threshold\(6\) must be .*nan",
     ),
-    "kernel": (lambda: Fragile(1.5), "kernel", True, lambda b: b.ask(), MemoryError, "too large"),
+    "kernel": (
+        lambda: FragileKernel(1.5),
+        "kernel",
+        True,
+        lambda b: b.ask(),
+        MemoryError,
+        "too large",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", FAILING)
-def test_a_part_that_fails_on_the_way(name: str) -> None:
+def test_bandit_changes_nothing_if_a_part_fails(name: str) -> None:
     make_part, option, bad, call, error, match = FAILING[name]
     part, other = make_part(), make_part()
 
-    def made(given: Any) -> Bandit:
+    def make_with(value: Any) -> Bandit:
         if option == "kernel":
-            return policies.gp_ucb(LINE, kernel=given, noise_variance=0.01, seed=3)
+            return policies.gp_ucb(LINE, kernel=value, noise_variance=0.01, seed=3)
         if option == "threshold":
-            return Bandit(replace(make("sparq-gp-ucb").recipe, aging=DiscardAbove(given)))
-        return make("sparq-gp-ucb", **{option: KDPP(given) if "budget" in name else given})
+            return Bandit(replace(make("sparq-gp-ucb").recipe, aging=DiscardAbove(value)))
+        return make("sparq-gp-ucb", **{option: KDPP(value) if "budget" in name else value})
 
-    bandit, twin = made(part), made(other)
+    bandit, twin = make_with(part), make_with(other)
     for each in (bandit, twin):
         play(each, 6)
 
@@ -225,30 +232,30 @@ def test_a_part_that_fails_on_the_way(name: str) -> None:
 # --- options and counts --------------------------------------------------------------------------
 
 
-def test_options_refuse_a_posterior_that_there_is_not() -> None:
+def test_options_refuse_an_unknown_posterior() -> None:
     for bad in ("no such", "Exact", ""):
         refused(ValueError, rf'posterior must be "exact".*{bad!r}', Options, posterior=bad)
 
 
-def test_options_take_the_posteriors_that_policies_know() -> None:
+def test_options_accept_the_posteriors_that_policies_know() -> None:
     assert get_args(PosteriorName) == tuple(POSTERIORS)
     for name in POSTERIORS:
         assert Options(posterior=name).posterior == name
 
 
-def test_a_list_of_one_is_not_the_count_of_several() -> None:
-    for made, names in ((rate, "successes and trials"), (count, "events and exposure")):
+def test_rate_and_count_refuse_lists_of_different_lengths() -> None:
+    for make, names in ((rate, "successes and trials"), (count, "events and exposure")):
         for one, other in (([1], [100, 90]), ([1, 2], [100])):
             message = f"{names} must be of one length, got {len(one)} and {len(other)}"
-            refused(ValueError, message, made, one, other)
+            refused(ValueError, message, make, one, other)
         for bad in (1e-300, -1.0):
-            refused(ValueError, "must be 0, or from 1e-50", made, bad, 5)
-        assert made([1, 2], 100).values.tolist() == [0.01, 0.02]
-        assert made(1, [100, 50]).values.tolist() == [0.01, 0.02]
-        assert made(1, 100).values.tolist() == made([1], [100]).values.tolist() == [0.01]
+            refused(ValueError, "must be 0, or from 1e-50", make, bad, 5)
+        assert make([1, 2], 100).values.tolist() == [0.01, 0.02]
+        assert make(1, [100, 50]).values.tolist() == [0.01, 0.02]
+        assert make(1, 100).values.tolist() == make([1], [100]).values.tolist() == [0.01]
 
 
-def test_a_context_is_refused_where_there_is_none() -> None:
+def test_ask_on_arms_without_context_refuses_one() -> None:
     bandit = make(domain=Arms(["a", "b"]))
     refused(
         ValueError,
@@ -259,7 +266,7 @@ def test_a_context_is_refused_where_there_is_none() -> None:
     )
 
 
-def test_ragged_values_of_a_context_are_named() -> None:
+def test_at_context_names_ragged_values() -> None:
     for domain in (
         Candidates([[0.0, 5.0]], context=[1]),
         Candidates([[0.0]], context={"a": (0, 1)}),
@@ -267,7 +274,7 @@ def test_ragged_values_of_a_context_are_named() -> None:
         refused(ValueError, "values must be numeric", domain.at_context, [[1.0], [1.0, 2.0]])
 
 
-def test_ragged_rewards_are_named() -> None:
+def test_tell_names_ragged_rewards() -> None:
     bandit = make()
     for bad in ([[1.0], [1.0, 2.0]], [[[1.0]], 2.0]):
         refused(ValueError, "y must be numeric", bandit.tell, [[2.5], [5.0]], bad)
@@ -277,13 +284,13 @@ def test_ragged_rewards_are_named() -> None:
 # --- parts that do not fit together ---------------------------------------------------------------
 
 
-def test_a_kernel_that_does_not_fit() -> None:
-    """What else can be wrong with one: tests/gp/kernels."""
-    made = policies.tv_gp_ucb
+def test_tv_gp_ucb_refuses_a_kernel_of_another_dimension() -> None:
+    """Other errors of kernels are tested in tests/gp/kernels."""
+    make = policies.tv_gp_ucb
     refused(
         ValueError,
         "has 3 length scales",
-        made,
+        make,
         LINE,
         kernel=RBF([1.0] * 3),
         noise_variance=0.01,
@@ -291,7 +298,7 @@ def test_a_kernel_that_does_not_fit() -> None:
     )
 
 
-def test_initial_points_are_for_a_rate_that_is_learned() -> None:
+def test_tv_gp_ucb_refuses_initial_points_with_a_given_rate() -> None:
     refused(
         ValueError,
         r"initial_points .*forgetting_rate=0\.1",

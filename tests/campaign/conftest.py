@@ -1,5 +1,5 @@
 """Campaigns here do not wait for the disk."""
 
-from tests.helpers.disks import commits_do_not_wait
+from tests.helpers.disks import skip_disk_sync
 
-__all__ = ["commits_do_not_wait"]
+__all__ = ["skip_disk_sync"]

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.players import KERNEL, LINE, NOISE, Known, noisy
+from tests.helpers.players import KERNEL, LINE, NOISE, RecordingWaveExpert, noisy_wave
 from tests.helpers.recipes import build
 from tests.helpers.refusals import refused
 from tvbandits import Bandit, Box, Campaign, Clock, policies
@@ -53,7 +53,7 @@ def truth(X: Any, t: float) -> Any:
 def play(player: Any, first: int, last: int) -> None:
     for t in range(first, last + 1):
         X = player.ask(float(t))
-        player.tell(X, noisy(X, float(t)), float(t))
+        player.tell(X, noisy_wave(X, float(t)), float(t))
 
 
 def execute(path: str | Path, *commands: str) -> None:
@@ -163,7 +163,7 @@ def test_what_an_expert_was_paid_for_in_vain_is_known_again(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("again", [1.0, 2.0])
 def test_an_answer_that_could_not_be_written_answers_its_own_question_only(again: float) -> None:
-    expert = Known()
+    expert = RecordingWaveExpert()
     record, full = JournaledExpert(expert), [True]
 
     def write(kind: str, body: Any) -> None:  # noqa: ARG001
@@ -175,7 +175,7 @@ def test_an_answer_that_could_not_be_written_answers_its_own_question_only(again
     full.clear()
     record.prepare((), write)
     record.query(LINE.X[:2], again)
-    assert [t for _, t in expert.asked] == ([1.0] if again == 1.0 else [1.0, 2.0])
+    assert [t for _, t in expert.queries] == ([1.0] if again == 1.0 else [1.0, 2.0])
 
 
 def test_who_opens_it_while_others_write_finds_it_whole(
@@ -256,7 +256,7 @@ def test_questions_are_carried_by_people(tmp_path: Path) -> None:
     for t in (1.0, 2.0, 3.0):
         for player in (twin, Campaign.open(place)):
             X = player.ask(t)
-            player.tell(X, noisy(X, t), t)
+            player.tell(X, noisy_wave(X, t), t)
             asked = (
                 player.questions(key="q") if t == 3.0 and player is not twin else player.questions()
             )
@@ -290,14 +290,14 @@ def test_what_was_begun_is_ended_by_the_next(tmp_path: Path) -> None:
         X = campaign.ask(3.0)
     play(twin, 1, 2)
     Y = twin.ask(3.0)
-    twin.tell(Y, noisy(Y, 3.0), 3.0)
+    twin.tell(Y, noisy_wave(Y, 3.0), 3.0)
     with Campaign.open(place, expert=Dies()) as campaign, pytest.raises(KeyboardInterrupt):
-        campaign.tell(X, noisy(X, 3.0), 3.0, key="late")
+        campaign.tell(X, noisy_wave(X, 3.0), 3.0, key="late")
     with Campaign.open(place) as looked_at:
         assert (looked_at.status.open, looked_at.status.in_doubt) == ("tell", 1)
         assert looked_at.status.readings == 2
     with Campaign.open(place, expert=CallableExpert(truth, 0.02)) as campaign:
-        campaign.tell(X, noisy(X, 3.0), 3.0, key="late")
+        campaign.tell(X, noisy_wave(X, 3.0), 3.0, key="late")
         assert campaign.state == twin.state
         assert campaign.status.in_doubt == 1
 
@@ -309,7 +309,7 @@ def test_an_expert_that_is_wrong_stops_the_call_and_is_on_record(tmp_path: Path)
         refused(ExpertError, "no such probe", campaign.tell, X, [0.5], 1.0, key="k")
         assert campaign.journal()[-1].body["error"].startswith("ExpertError: ")
         assert campaign.status.readings == 0
-    with Campaign.open(place, expert=Known()) as campaign:
+    with Campaign.open(place, expert=RecordingWaveExpert()) as campaign:
         campaign.tell(X, [0.5], 1.0, key="k")
         assert campaign.verify().consistent
 
@@ -411,7 +411,7 @@ def test_writers_take_turns_and_readers_do_not_wait(tmp_path: Path) -> None:
         teller = threading.Thread(target=campaign.tell, args=(X, [0.5], 1.0))
         teller.start()
         assert inside.wait(60)
-        with Campaign.open(place, expert=Known(), timeout=0.1) as other:
+        with Campaign.open(place, expert=RecordingWaveExpert(), timeout=0.1) as other:
             assert (other.status.open, other.status.readings) == ("tell", 0)
             assert len(other.predict(LINE.X)[0]) == 41
             assert len(campaign.predict(LINE.X)[0]) == 41

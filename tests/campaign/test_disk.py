@@ -15,9 +15,9 @@ import pytest
 
 from tests.attack.postgresql import Server, why_not
 from tests.campaign.test_campaign import Dies, Wrong, asking, execute, plain, play, truth
-from tests.helpers.disks import AS_SHIPPED
-from tests.helpers.folders import made_once
-from tests.helpers.players import noisy
+from tests.helpers.disks import DEFAULT_SYNCHRONOUS
+from tests.helpers.folders import fill_once
+from tests.helpers.players import noisy_wave
 from tests.helpers.refusals import refused
 from tvbandits import Campaign, ExpertError
 from tvbandits.campaign import (
@@ -42,12 +42,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         with Campaign.create("m.db", plain()) as campaign:
             play(campaign, 1, 3)
 
-    made_once("three rewards", tmp_path, new)
+    fill_once("three rewards", tmp_path, new)
     return tmp_path
 
 
 def test_a_commit_waits_for_the_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(databases, "SYNCHRONOUS", AS_SHIPPED)
+    monkeypatch.setattr(databases, "SYNCHRONOUS", DEFAULT_SYNCHRONOUS)
     with databases.SQLiteFile(folder / "m.db").engine.connect() as connection:
         assert (
             connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
@@ -401,13 +401,13 @@ def test_in_doubt_means_one_thing(tmp_path: Path) -> None:
         with Campaign.open(place, expert=Dies()) as campaign:
             X = campaign.ask(t)
             with pytest.raises(KeyboardInterrupt):
-                campaign.tell(X, noisy(X, t), t, key=f"{t}")
+                campaign.tell(X, noisy_wave(X, t), t, key=f"{t}")
             assert campaign.status.in_doubt == number
         with Campaign.open(place, expert=Wrong()) as campaign:
             with pytest.raises(ExpertError, match="no such probe"):
-                campaign.tell(X, noisy(X, t), t, key=f"{t} again")
+                campaign.tell(X, noisy_wave(X, t), t, key=f"{t} again")
             assert campaign.status.in_doubt == number
         with Campaign.open(place, expert=truth_teller()) as campaign:
-            campaign.tell(X, noisy(X, t), t, key=f"{t}")
+            campaign.tell(X, noisy_wave(X, t), t, key=f"{t}")
             campaign.snapshot()
             assert campaign.status.in_doubt == number

@@ -184,7 +184,7 @@ def test_limits_on_the_command_line(command: Command) -> None:
     assert "--to, --variance or --outcome" in nothing.err
     Path("campaign.toml").write_text(CONFIG + '[[limits]]\nname = "key"\nat_most = 1\n')
     odd = command("new", "odd.db", "--config", "campaign.toml")
-    assert "an outcome may not be called as a column is, got key" in odd.err
+    assert "outcomes must not have the names of columns, got key" in odd.err
     twice = "noise_level=3 --outcome noise_level=4"
     for said, why in (("a", "name=number"), ("b=3", "no limit on 'b'"), (twice, "given twice")):
         wrong = command(*tell, *f"--site A --reward 1 --outcome {said}".split())

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 from tests.datasets.test_fetch import BODY, NEWER, ZIP
-from tests.helpers.commands import Command, Said, commands, fine, one_line
-from tests.helpers.file_server import Served, serving
+from tests.helpers.commands import Command, CommandResult, commands, fine, one_line
+from tests.helpers.file_server import ServedFiles, serve_files
 from tests.places import ROOT
 from tvbandits import Campaign, Options, Recipe, policies
 from tvbandits.campaign.store.errors import ConflictError
@@ -28,9 +28,9 @@ from tvbandits.policies import POLICIES
 
 
 @pytest.fixture
-def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServedFiles]:
     """A server in place of the EPA's, and a folder of downloads."""
-    with serving({ZIP: BODY, "daily_44201_2009.zip": NEWER}) as server:
+    with serve_files({ZIP: BODY, "daily_44201_2009.zip": NEWER}) as server:
         known = partial(fetch_ozone, base_url=server.url)
         monkeypatch.setattr("tvbandits.cli.inspecting.fetch_ozone", known)
         monkeypatch.setenv("TVBANDITS_CACHE", str(tmp_path / "our cache"))
@@ -40,7 +40,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
 # --- fetch
 
 
-def test_fetch(served: Served, tmp_path: Path, command: Command) -> None:
+def test_fetch(served: ServedFiles, tmp_path: Path, command: Command) -> None:
     cache = tmp_path / "our cache"
     given = ("data", "fetch", "ozone", "--years", "2008", "2009")
     paths = [cache / f"daily_44201_{year}_new-york.csv" for year in (2008, 2009)]
@@ -53,10 +53,10 @@ def test_fetch(served: Served, tmp_path: Path, command: Command) -> None:
     said = fine(command(*given))
     assert said.splitlines()[:2] == [str(cache / ZIP), str(cache / "daily_44201_2009.zip")]
     assert "tvbandits compare ozone:sites=28 --data " in said
-    assert len(served.asked) == 2
+    assert len(served.requests) == 2
 
 
-def test_wrong_fetches(served: Served, command: Command) -> None:
+def test_wrong_fetches(served: ServedFiles, command: Command) -> None:
     given = ("data", "fetch", "ozone", "--years", "2008")
     for arguments, message in (
         (("data", "fetch", "weather", "--years", "2008"), "'weather' is not"),
@@ -235,7 +235,7 @@ def command(
     return commands(monkeypatch, capsys)
 
 
-def wrong(said: Said) -> str:
+def wrong(said: CommandResult) -> str:
     assert (said.status, said.out) == (2, ""), said
     assert said.err.count("\n") == 1
     return said.err
@@ -312,7 +312,7 @@ def told(command: Command) -> Command:
     return command
 
 
-def reading(command: Command, verb: str, site: str, *more: object) -> Said:
+def reading(command: Command, verb: str, site: str, *more: object) -> CommandResult:
     return command("campaign", verb, "c.db", "--site", site, *more)
 
 

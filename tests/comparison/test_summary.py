@@ -19,7 +19,7 @@ from matplotlib.image import imread
 from scipy.stats import t as student
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.browser import looking
+from tests.helpers.browser import open_page
 from tests.helpers.refusals import refused
 from tvbandits import policies
 from tvbandits.acquisition.widths import Fixed
@@ -369,7 +369,7 @@ def test_nothing_is_fetched(text: str) -> None:
 def test_a_browser_draws_it(text: str, tmp_path: Path, width: int, dark: bool) -> None:
     place = tmp_path / "report.html"
     place.write_text(text, encoding="utf-8")
-    with looking(place.as_uri(), width, dark=dark) as looked:
+    with open_page(place.as_uri(), width, dark=dark) as looked:
         looked.page.wait_for_selector("figure img")
         assert looked.fits
         assert looked.hidden("div.scroll, pre") == []

@@ -20,7 +20,7 @@ import pandas as pd
 import pooch
 import pytest
 
-from tests.helpers.file_server import Served, serving
+from tests.helpers.file_server import ServedFiles, serve_files
 from tests.helpers.ozone_samples import airdata, field, same
 from tests.helpers.refusals import refused
 from tvbandits.datasets import abalone, sensor_field
@@ -56,13 +56,13 @@ def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def served() -> Iterator[Served]:
-    with serving({ZIP: BODY, "daily_44201_2009.zip": NEWER}) as server:
+def served() -> Iterator[ServedFiles]:
+    with serve_files({ZIP: BODY, "daily_44201_2009.zip": NEWER}) as server:
         yield server
 
 
 def get(
-    served: Served, cache: Path, years: tuple[int, ...] = (2008,), **more: object
+    served: ServedFiles, cache: Path, years: tuple[int, ...] = (2008,), **more: object
 ) -> list[Path]:
     return fetch_ozone(years, cache=cache, base_url=served.url, **more)  # type: ignore[arg-type]
 
@@ -74,7 +74,7 @@ def names(folder: Path) -> set[str]:
 # --- once, and checked
 
 
-def test_a_file_is_downloaded_once_and_checked(served: Served, tmp_path: Path) -> None:
+def test_a_file_is_downloaded_once_and_checked(served: ServedFiles, tmp_path: Path) -> None:
     cache = tmp_path / "new" / "cache"
     assert get(served, cache, (2008, 2009, 2008)) == [cache / ZIP, cache / "daily_44201_2009.zip"]
     assert (cache / ZIP).read_bytes() == BODY
@@ -85,10 +85,10 @@ def test_a_file_is_downloaded_once_and_checked(served: Served, tmp_path: Path) -
     )
     served.files.clear()
     assert len(get(served, cache, (2008, 2009))) == 2
-    assert len(served.asked) == 2
+    assert len(served.requests) == 2
 
 
-def test_a_changed_file_is_named(served: Served, tmp_path: Path) -> None:
+def test_a_changed_file_is_named(served: ServedFiles, tmp_path: Path) -> None:
     (path,) = get(served, tmp_path)
     path.write_bytes(NEWER)
     message = rf"{re.escape(str(path))}: the file has changed .* delete it to download it again"
@@ -98,24 +98,26 @@ def test_a_changed_file_is_named(served: Served, tmp_path: Path) -> None:
     served.files[ZIP] = NEWER  # a newer edition is a new first download
     get(served, tmp_path)
     get(served, tmp_path)
-    assert len(served.asked) == 2
+    assert len(served.requests) == 2
 
 
-def test_a_file_put_there_by_hand_is_taken_in_if_it_opens(served: Served, tmp_path: Path) -> None:
+def test_a_file_put_there_by_hand_is_taken_in_if_it_opens(
+    served: ServedFiles, tmp_path: Path
+) -> None:
     (tmp_path / ZIP).write_bytes(BODY[:-30])
     refused(ValueError, rf"{ZIP}: File is not a zip file", get, served, tmp_path)
     (tmp_path / ZIP).write_bytes(BODY)
     get(served, tmp_path)
-    assert served.asked == []
+    assert served.requests == []
     assert names(tmp_path) == {ZIP, "registry.txt"}
 
 
-def test_a_registry_that_cannot_be_read(served: Served, tmp_path: Path) -> None:
+def test_a_registry_that_cannot_be_read(served: ServedFiles, tmp_path: Path) -> None:
     (tmp_path / "registry.txt").write_text("daily\n")
     refused(ValueError, r"registry\.txt: ", get, served, tmp_path)
 
 
-def test_which_folder(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_which_folder(served: ServedFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TVBANDITS_CACHE", str(tmp_path / "variable"))
     assert get(served, tmp_path / "given") == [tmp_path / "given" / ZIP]
     assert fetch_ozone([2008], base_url=served.url) == [tmp_path / "variable" / ZIP]
@@ -124,7 +126,7 @@ def test_which_folder(served: Served, tmp_path: Path, monkeypatch: pytest.Monkey
     assert fetch_ozone([2008], base_url=served.url + "/") == [tmp_path / "home" / "tvbandits" / ZIP]
 
 
-def test_progress(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress(served: ServedFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch, "LIMITS", replace(fetch.LIMITS, chunk=1000))
     told: list[tuple[str, int, int | None]] = []
     get(served, tmp_path, progress=lambda *args: told.append(args))
@@ -137,7 +139,7 @@ def test_progress(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 # --- a cut download
 
 
-def test_what_was_cut_is_downloaded_anew(served: Served, tmp_path: Path) -> None:
+def test_what_was_cut_is_downloaded_anew(served: ServedFiles, tmp_path: Path) -> None:
     served.cut = 700
     refused(OSError, rf"{served.url}/{ZIP}: .* has cut the connection", get, served, tmp_path)
     assert names(tmp_path) == set()
@@ -145,7 +147,7 @@ def test_what_was_cut_is_downloaded_anew(served: Served, tmp_path: Path) -> None
     assert names(tmp_path) == {ZIP, "registry.txt"}
 
 
-def test_ctrl_c_leaves_nothing(served: Served, tmp_path: Path) -> None:
+def test_ctrl_c_leaves_nothing(served: ServedFiles, tmp_path: Path) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -158,14 +160,14 @@ def test_ctrl_c_leaves_nothing(served: Served, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("body", [BROKEN, NOT_A_ZIP, b""], ids=["broken", "html", "empty"])
-def test_what_does_not_open_is_removed(served: Served, tmp_path: Path, body: bytes) -> None:
+def test_what_does_not_open_is_removed(served: ServedFiles, tmp_path: Path, body: bytes) -> None:
     served.files[ZIP] = body
     refused(OSError, rf"{served.url}/{ZIP}: the download does not open", get, served, tmp_path)
     assert names(tmp_path) == set()
 
 
 @pytest.mark.parametrize("more", [-40, 40])
-def test_a_wrong_length(served: Served, tmp_path: Path, more: int) -> None:
+def test_a_wrong_length(served: ServedFiles, tmp_path: Path, more: int) -> None:
     served.length = len(BODY) + more
     refused(OSError, f"{served.url}/{ZIP}: ", get, served, tmp_path)
     assert ZIP not in names(tmp_path)
@@ -174,20 +176,22 @@ def test_a_wrong_length(served: Served, tmp_path: Path, more: int) -> None:
 
 
 @pytest.mark.parametrize("status", [403, 404, 500, 503])
-def test_a_refusal_names_url_and_status(served: Served, tmp_path: Path, status: int) -> None:
+def test_a_refusal_names_url_and_status(served: ServedFiles, tmp_path: Path, status: int) -> None:
     served.status = status
     refused(OSError, rf"^{served.url}/{ZIP}: HTTP status {status} \w+", get, served, tmp_path)
     assert names(tmp_path) == set()
 
 
-def test_no_answer(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_answer(served: ServedFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fetch, "LIMITS", replace(fetch.LIMITS, patience=0.05))
     served.silent = threading.Event()
     with pytest.raises(TimeoutError, match=rf"^{served.url}/{ZIP}: no answer within 0\.05 seconds"):
         get(served, tmp_path)
 
 
-def test_answers_that_stop(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_that_stop(
+    served: ServedFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fetch, "LIMITS", replace(fetch.LIMITS, patience=0.3))
     served.cut, served.stalled = 700, threading.Event()
     refused(TimeoutError, rf"{ZIP}: no answer within 0\.3 seconds", get, served, tmp_path)
@@ -197,7 +201,7 @@ def test_answers_that_stop(served: Served, tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_nobody_there(tmp_path: Path) -> None:
-    with serving({}) as gone:
+    with serve_files({}) as gone:
         pass
     refused(OSError, rf"^{gone.url}/{ZIP}: the server cannot be reached", get, gone, tmp_path)
 
@@ -218,7 +222,7 @@ def test_arguments_that_cannot_be(tmp_path: Path) -> None:
 # --- several at once
 
 
-def test_a_download_keeps_others_out(served: Served, tmp_path: Path) -> None:
+def test_a_download_keeps_others_out(served: ServedFiles, tmp_path: Path) -> None:
     kept_out = []
 
     def try_to_enter(*_: object) -> None:
@@ -240,7 +244,7 @@ def test_a_download_keeps_others_out(served: Served, tmp_path: Path) -> None:
 
 
 def test_threads_without_a_lock_do_not_share_a_file(
-    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    served: ServedFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(*_: object) -> NoReturn:
         raise OSError("no locks here")
@@ -256,7 +260,7 @@ def test_threads_without_a_lock_do_not_share_a_file(
 
 
 @pytest.mark.parametrize("state", ["New York", " new york", "36"])
-def test_the_rows_of_one_state(served: Served, tmp_path: Path, state: str) -> None:
+def test_the_rows_of_one_state(served: ServedFiles, tmp_path: Path, state: str) -> None:
     (path,) = get(served, tmp_path, state=state)
     assert path == tmp_path / "daily_44201_2008_new-york.csv"
     whole = pd.read_csv(io.StringIO(TEXT), dtype=str)
@@ -266,14 +270,14 @@ def test_the_rows_of_one_state(served: Served, tmp_path: Path, state: str) -> No
     same(ozone(path), ozone(tmp_path / ZIP, state="New York"))
 
 
-def test_letters_and_lines_of_another_system(served: Served, tmp_path: Path) -> None:
+def test_letters_and_lines_of_another_system(served: ServedFiles, tmp_path: Path) -> None:
     odd = TEXT.replace("LOUDON", "LOU\nDON\xff").replace("\n", "\r\n").encode("latin-1")
     served.files[ZIP] = zipped(odd)
     (path,) = get(served, tmp_path, state="New York")
     same(ozone(path), ozone(tmp_path / ZIP, state="New York"))
 
 
-def test_a_csv_follows_its_zip(served: Served, tmp_path: Path) -> None:
+def test_a_csv_follows_its_zip(served: ServedFiles, tmp_path: Path) -> None:
     (path,) = get(served, tmp_path, state="Alabama")
     before = path.read_bytes()
     path.write_text("spoiled")
@@ -281,7 +285,7 @@ def test_a_csv_follows_its_zip(served: Served, tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o444 == 0o444
 
 
-def test_a_zip_without_states(served: Served, tmp_path: Path) -> None:
+def test_a_zip_without_states(served: ServedFiles, tmp_path: Path) -> None:
     served.files[ZIP] = zipped("a,b\n1,2\n")
     match = rf"{ZIP}: the csv has no columns State Code and State Name"
     refused(ValueError, match, get, served, tmp_path, state="New York")
@@ -388,7 +392,7 @@ def test_what_cannot_be_read_is_named_in_one_line(reader: str, tmp_path: Path) -
 
 
 def test_a_file_beyond_all_measure_is_given_up(
-    served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    served: ServedFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "LIMITS", replace(fetch.LIMITS, largest=300))
     refused(

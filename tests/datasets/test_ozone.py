@@ -14,7 +14,7 @@ from tests.helpers.ozone_samples import (
     csv,
     download,
     field,
-    of_site,
+    readings_at_site,
     same,
     snake,
 )
@@ -51,7 +51,7 @@ def test_field_is_the_mean_over_instruments(reference: TableProblem) -> None:
 
 def partial_days(site: str, count: int) -> list[Reading]:
     days = pd.date_range("2008-01-01", periods=8).strftime("%Y-%m-%d")
-    return of_site(site, dict.fromkeys(days[:count], 10.0))
+    return readings_at_site(site, dict.fromkeys(days[:count], 10.0))
 
 
 def test_three_quarters_of_the_days_is_enough(tmp_path: Path) -> None:

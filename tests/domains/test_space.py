@@ -343,7 +343,7 @@ def test_it_is_a_kernel_of_scikit_learns_form() -> None:
         one.clone_with_theta(np.log([0.5]))([[0.0], [1.0]])[0, 1],
         Matern(0.5, nu=2.5)([[0.0], [1.0]])[0, 1],
     )
-    refused(ValueError, "sees points of dimension 5, got 2", kernel, np.zeros((3, 2)))
+    refused(ValueError, "is for points of dimension 5, got 2", kernel, np.zeros((3, 2)))
     for nu in (0, 10.1, 100.0, 1e300):
         match = rf"nu, unless it is infinite, must lie in \(0, 10\], got {re.escape(f'{nu}')}"
         refused(ValueError, match, OVEN.kernel, nu)

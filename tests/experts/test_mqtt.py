@@ -26,7 +26,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.broker import MOSQUITTO, PATIENCE, Broker, a_broker, eventually
+from tests.helpers.broker import MOSQUITTO, PATIENCE, Broker, run_broker, wait_until
 from tests.helpers.refusals import refused
 from tests.places import TESTS
 from tvbandits import Bandit, Candidates, policies
@@ -173,12 +173,12 @@ def awaited(port: int, ids: Sequence[str], **options: Any) -> None:
             return False
 
     with MQTTTransport("127.0.0.1", port, time_out=0.2, **options) as asking:
-        eventually(answer, f"{ids}")
+        wait_until(answer, f"{ids}")
 
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    with a_broker(tmp_path_factory.mktemp("broker")) as started:
+    with run_broker(tmp_path_factory.mktemp("broker")) as started:
         yield started
 
 
@@ -395,7 +395,7 @@ def test_a_question_that_is_not_understood_is_not_answered(broker: Broker, liar:
             liar.client.publish("tvbandits/A/ask", bad, qos=1)
         good = json.dumps({"request": 4, "client": "me", "time": 4.0})
         liar.client.publish("tvbandits/A/ask", good, qos=1)
-        eventually(lambda: bool(heard), "an answer")
+        wait_until(lambda: bool(heard), "an answer")
     assert [json.loads(message)["request"] for message in heard] == [4]
 
 
@@ -424,7 +424,7 @@ def test_a_station_without_a_reading_says_why(why: str, broker: Broker) -> None:
         MQTTTransport("127.0.0.1", broker.port, prefix=prefix, time_out=0.2) as transport,
     ):
         expert = SensorExpert(stations_at([[0.0]], ["A"], noise_variance=1.0), transport)
-        eventually(lambda: expert.query(np.zeros((1, 1)), 5.0).notes == (note,), note)
+        wait_until(lambda: expert.query(np.zeros((1, 1)), 5.0).notes == (note,), note)
 
 
 @needs_broker
@@ -469,7 +469,7 @@ def stations_of(broker: Broker, client: Callable[[], Any]) -> Iterator[None]:
 @needs_broker
 def test_a_broker_goes_away_and_comes_back(tmp_path: Path) -> None:
     with (
-        a_broker(tmp_path) as broker,
+        run_broker(tmp_path) as broker,
         stations_of(broker, quick),
         MQTTTransport("127.0.0.1", broker.port, time_out=PATIENCE, client=quick) as transport,
     ):
@@ -493,7 +493,7 @@ def test_a_broker_goes_away_and_comes_back(tmp_path: Path) -> None:
 @needs_broker
 def test_a_connection_lost_while_waiting(tmp_path: Path) -> None:
     asked = threading.Event()
-    with a_broker(tmp_path) as broker:
+    with run_broker(tmp_path) as broker:
 
         def read(t: float) -> Reading | None:
             if t == 1.0:
@@ -524,7 +524,7 @@ def test_a_broker_with_a_password(tmp_path: Path) -> None:
     subprocess.run([tool, "-b", "-c", str(passwords), "bandit", PASSWORD], check=True)
     right = partial(quick, PASSWORD)
     options = ("allow_anonymous false", f"password_file {passwords}")
-    with a_broker(tmp_path, *options) as broker, stations_of(broker, right):
+    with run_broker(tmp_path, *options) as broker, stations_of(broker, right):
         at = partial(MQTTTransport, "127.0.0.1", broker.port, time_out=PATIENCE)
         awaited(broker.port, IDS, client=right)
         with at(client=right) as transport:
@@ -560,7 +560,7 @@ def test_certificates_are_looked_at(tmp_path: Path) -> None:
     (made, key), (other, _) = certificate(tmp_path, "broker"), certificate(tmp_path, "other")
     options = ("allow_anonymous true", f"certfile {made}", f"keyfile {key}")
     right = partial(quick, authority=str(made))
-    with a_broker(tmp_path, *options) as broker, stations_of(broker, right):
+    with run_broker(tmp_path, *options) as broker, stations_of(broker, right):
         with MQTTTransport("127.0.0.1", broker.port, time_out=PATIENCE, client=right) as transport:
             awaited(broker.port, IDS, client=right)
             assert transport.request(IDS, 4.0) == STUB.request(IDS, 4.0)

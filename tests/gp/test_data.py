@@ -280,9 +280,9 @@ def test_append_buffer_views_keep_their_rows_for_any_tree_of_appends(
 
 def test_append_buffer_shares_memory_with_its_newest_view_only() -> None:
     view = AppendBuffer.of(np.zeros((100, 2)))
-    grown = view.append(np.ones(2))
-    assert np.shares_memory(view.array, grown.array)
-    assert not np.shares_memory(view.append(np.ones(2)).array, grown.array)
+    longer = view.append(np.ones(2))
+    assert np.shares_memory(view.array, longer.array)
+    assert not np.shares_memory(view.append(np.ones(2)).array, longer.array)
 
 
 def test_append_buffer_copies_its_source() -> None:

@@ -241,30 +241,30 @@ def test_noise_with_rough_rival_excludes_differences_between_neighbours() -> Non
     )
 
 
-@pytest.mark.parametrize(("mean", "known"), [(None, 0), (6.0, 0), (6.0, 5)])
-def test_noise_posterior_matches_dense_densities(mean: float | None, known: int) -> None:
+@pytest.mark.parametrize(("mean", "count"), [(None, 0), (6.0, 0), (6.0, 5)])
+def test_noise_posterior_matches_dense_densities(mean: float | None, count: int) -> None:
     """The readings are 12, or 8 and some of known noise from a biased instrument."""
-    readings = drifting_with_noise(8 if known else 12, 1, 0.5)
-    X, t, y = readings.X[:known], readings.t[:known] + 0.5, readings.y[:known] + 1.0
-    data = Dataset(X, t, y, np.full(known, 0.3)).append(readings)
+    readings = drifting_with_noise(8 if count else 12, 1, 0.5)
+    X, t, y = readings.X[:count], readings.t[:count] + 0.5, readings.y[:count] + 1.0
+    data = Dataset(X, t, y, np.full(count, 0.3)).append(readings)
     values = data.y - (data.y.mean() if mean is None else mean)
     unit = float(np.mean(values**2)) if mean is None else 2.0
     sizes = unit * noise.CONFIG.size_grid if mean is None else np.array([2.0])
     grid = np.geomspace(1e-6 * unit, 30 * max(unit, float(np.mean(values**2))), 201)
-    apart = np.abs(data.t[:, None] - data.t) / (0.5 if known else 1.0)
-    stated, logs = np.arange(len(data)) < known, []
-    means = np.outer(stated, stated) + (mean is None) * np.outer(~stated, ~stated)
+    lags = np.abs(data.t[:, None] - data.t) / (0.5 if count else 1.0)
+    has_noise, logs = np.arange(len(data)) < count, []
+    means = np.outer(has_noise, has_noise) + (mean is None) * np.outer(~has_noise, ~has_noise)
     means = noise.CONFIG.mean_variance * means
-    nuggets = noise.CONFIG.nuggets if known else (0.0,)
+    nuggets = noise.CONFIG.nuggets if count else (0.0,)
     for memory, new, size in product(noise.CONFIG.memories, nuggets, sizes):
-        K = (1.0 - new) * RBF(2.0)(data.X) * np.exp(-apart / memory) + new * np.eye(len(data))
+        K = (1.0 - new) * RBF(2.0)(data.X) * np.exp(-lags / memory) + new * np.eye(len(data))
         laws = (
             multivariate_normal(cov=size * (K + means) + np.diag(noises), allow_singular=True)
-            for noises in np.where(stated, 0.3, grid[:, None])
+            for noises in np.where(has_noise, 0.3, grid[:, None])
         )
-        off = np.log(grid / size) - np.log(noise.CONFIG.prior_share)
-        off = off / noise.CONFIG.prior_spread
-        logs.append(np.array([law.logpdf(values) for law in laws]) - off**2 / 2)
+        deviations = np.log(grid / size) - np.log(noise.CONFIG.prior_share)
+        deviations = deviations / noise.CONFIG.prior_spread
+        logs.append(np.array([law.logpdf(values) for law in laws]) - deviations**2 / 2)
     density = np.exp(logsumexp(logs, axis=0) - logsumexp(logs))
     estimate = infer_noise(2.0 * RBF(2.0), data, mean)
     assert estimate.variance == pytest.approx(density @ grid, rel=1e-5)
@@ -315,8 +315,8 @@ def test_noise_is_separated_from_nugget_by_readings_with_known_noise(new: float)
             X[first], t[first], (f + 0.4 * rng.standard_normal(len(t)))[first]
         )
         answers = f + 0.1 * rng.standard_normal(len(t)) + 9.0  # a biased instrument
-        stated = Dataset(X, t, answers, np.full(len(t), 0.01))
-        estimate = infer_noise(RBF(0.1), stated.append(rewards))
+        with_noise = Dataset(X, t, answers, np.full(len(t), 0.01))
+        estimate = infer_noise(RBF(0.1), with_noise.append(rewards))
         assert estimate.readings == int(first.sum())
         ratios.append(estimate.variance / 0.16)
     assert np.exp(np.mean(np.log(ratios))) == pytest.approx(1.0, rel=0.25)
@@ -326,13 +326,13 @@ def test_noise_uses_repeats_and_latest_of_many_readings() -> None:
     t = np.concatenate([np.repeat(np.arange(40.0), 2), np.arange(40.0, 340.0)])
     data = readings_without_noise(np.zeros((len(t), 1)), t, np.arange(float(len(t))))
     half = noise.CONFIG.most_readings // 2
-    stated, rows = select_readings(data)
-    assert not len(stated)
+    rows_with_noise, rows = select_readings(data)
+    assert not len(rows_with_noise)
     assert len(rows) == noise.CONFIG.most_readings
     assert set(rows) == {*range(80 - half, 80), *range(380 - half, 380)}
     answers = Dataset(np.zeros((300, 1)), np.arange(300.0), np.zeros(300), np.ones(300))
-    stated, rows = select_readings(answers.append(data))
-    assert len(stated) == len(rows) == half
+    rows_with_noise, rows = select_readings(answers.append(data))
+    assert len(rows_with_noise) == len(rows) == half
 
 
 def test_due_at_every_doubling_up_to_256_readings() -> None:

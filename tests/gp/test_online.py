@@ -140,10 +140,10 @@ def spreads(every: Every, kernel: Any) -> Array:
 
 
 def loss(
-    every: Every, start: Any, kernel: Any, seen: Dataset, centre: float, scale: float
+    every: Every, start: Any, kernel: Any, data: Dataset, centre: float, scale: float
 ) -> float:
-    values, variance = (seen.y - centre) / scale, seen.variance / scale**2
-    evidence = Evidence(start, seen, values, variance, start.theta, spreads(every, start))
+    values, variance = (data.y - centre) / scale, data.variance / scale**2
+    evidence = Evidence(start, data, values, variance, start.theta, spreads(every, start))
     return float(evidence(kernel.theta)[0])
 
 
@@ -210,24 +210,24 @@ def test_refit_selects_rival_of_larger_evidence(start_name: str) -> None:
 
 def test_refit_compares_rivals_on_schedule() -> None:
     every, start = Every(rivals=(rough(), smooth(100.0)), iterations=2), smooth()
-    learned, all_moved = Learned.initial(start, every), []
+    learned, all_changed = Learned.initial(start, every), []
     early, often = online.CONFIG.first_comparisons, online.CONFIG.comparison_period
     last = early + 2 * often
     for fit in range(last):
         fitted = refit(every, start, learned, sample_of(smooth(), 30, fit), UNIT, UNIT)
-        moved = [new != old for new, old in zip(fitted.kernels, learned.kernels, strict=True)]
-        assert moved[learned.best]
-        all_moved.append(all(moved))
-        if not all_moved[-1]:
+        changes = [new != old for new, old in zip(fitted.kernels, learned.kernels, strict=True)]
+        assert changes[learned.best]
+        all_changed.append(all(changes))
+        if not all_changed[-1]:
             # The other kernels keep their losses: only losses on the same sample are compared.
-            assert moved.count(True) == 1
+            assert changes.count(True) == 1
             assert fitted.best == learned.best
             assert fitted.losses == learned.losses
         else:
             assert fitted.best == int(np.argmin(fitted.losses))
         learned = fitted
     together = [fit < early or (fit + 1) % often == 0 for fit in range(last)]
-    assert all_moved == together
+    assert all_changed == together
     assert not all(together)
 
 
@@ -476,11 +476,11 @@ def test_bandit_with_refit_ignores_the_unit_of_time(step: float) -> None:
         one.tell(x, [reward(x, t)], t)
         other.tell(x, [reward(x, t)], step * t)
     assert one.info.model.fits == other.info.model.fits == 4
-    for mine, its in zip(terms(other), terms(one), strict=True):
-        assert mine.amplitude == pytest.approx(its.amplitude, rel=2e-6)
-        assert mine.time_scale == pytest.approx(step * its.time_scale, rel=1e-6)
-    mine, its = other.predict(DOMAIN.X, 16.0 * step), one.predict(DOMAIN.X, 16.0)
-    np.testing.assert_allclose(mine, its, rtol=1e-6)
+    for term, expected in zip(terms(other), terms(one), strict=True):
+        assert term.amplitude == pytest.approx(expected.amplitude, rel=2e-6)
+        assert term.time_scale == pytest.approx(step * expected.time_scale, rel=1e-6)
+    term, expected = other.predict(DOMAIN.X, 16.0 * step), one.predict(DOMAIN.X, 16.0)
+    np.testing.assert_allclose(term, expected, rtol=1e-6)
 
 
 def test_scaling_of_constant_rewards_is_twice_the_noise_deviation() -> None:
@@ -493,9 +493,8 @@ def test_scaling_of_constant_rewards_is_twice_the_noise_deviation() -> None:
 def test_refit_of_a_kernel_without_terms_needs_the_exact_posterior() -> None:
     kernel = OnSpace(RBF(0.8)) * OnTime(RBF(5.0))
     bandit = fitted_bandit(kernel=kernel, posterior=Exact())
-    assert bandit.recipe.learn == replace(
-        LEARN, in_steps=False
-    )  # its scales are in the unit of time
+    # The scales of this kernel are in the unit of time.
+    assert bandit.recipe.learn == replace(LEARN, in_steps=False)
     play(bandit, range(1, 9))
     assert bandit.info.model.fits == 3
     assert have_same_form(bandit.state.model.kernel, kernel)

@@ -104,10 +104,10 @@ def test_predict_reward_widens_by_the_excess_of_leave_one_out_errors() -> None:
     learned, tests = replace(view(Exact(), None), prior_is_learned=True, dimension=2), []
     values, noise, kernel = (Y - Y.mean()) / SCALE, NOISE / SCALE**2, KERNEL + ConstantKernel(100.0)
     for i, others in enumerate(~np.eye(18, dtype=bool)):
-        rest = Dense(kernel, X[others], values[others, None], noise[others])
+        others_posterior = Dense(kernel, X[others], values[others, None], noise[others])
         error, remaining_variance = (
-            values[i] - rest.mean(X[[i]]).item(),
-            rest.variance(X[[i]]).item(),
+            values[i] - others_posterior.mean(X[[i]]).item(),
+            others_posterior.variance(X[[i]]).item(),
         )
         tests.append((remaining_variance, min(error**2 / (remaining_variance + noise[i]), 25.0)))
     share, squares = np.array(tests).T
@@ -335,13 +335,15 @@ def test_joint_posterior_is_in_the_unit_of_reward() -> None:
 
 
 def test_query_pool_has_played_points_or_the_domain() -> None:
-    played, domain = RecordingPlan(), RecordingPlan()
-    _, rows = bandit_with_observations(KERNELS["space"], played)
-    bandit_with_observations(KERNELS["space"], domain, pool="domain")
+    played_plan, domain_plan = RecordingPlan(), RecordingPlan()
+    _, rows = bandit_with_observations(KERNELS["space"], played_plan)
+    bandit_with_observations(KERNELS["space"], domain_plan, pool="domain")
     _, first = np.unique(rows, return_index=True)
-    np.testing.assert_array_equal(played.pools[-1].points, POINTS_OF_BANDIT[rows[np.sort(first)]])
-    np.testing.assert_array_equal(domain.pools[-1].points, POINTS_OF_BANDIT)
-    assert [pool.rewards for pool in domain.pools] == list(range(1, 13))
+    np.testing.assert_array_equal(
+        played_plan.pools[-1].points, POINTS_OF_BANDIT[rows[np.sort(first)]]
+    )
+    np.testing.assert_array_equal(domain_plan.pools[-1].points, POINTS_OF_BANDIT)
+    assert [pool.rewards for pool in domain_plan.pools] == list(range(1, 13))
 
 
 def test_query_pool_of_a_box_has_played_points_and_new_samples() -> None:
@@ -349,10 +351,10 @@ def test_query_pool_of_a_box_has_played_points_and_new_samples() -> None:
     box = Box(np.array([[0.0, 6.0], [0.0, 6.0]]))
     _, rows = bandit_with_observations(KERNELS["drift"], plan, domain=box, pool="domain")
     points = plan.pools[-1].points
-    played = len(np.unique(rows))
-    assert len(points) == played + 256
+    count = len(np.unique(rows))
+    assert len(points) == count + 256
     box.check(points)
-    assert not np.array_equal(points[played:], plan.pools[-2].points[-256:])
+    assert not np.array_equal(points[count:], plan.pools[-2].points[-256:])
 
 
 def test_gains_are_the_mean_increase_of_the_best_mean() -> None:

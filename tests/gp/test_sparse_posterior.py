@@ -95,12 +95,12 @@ def test_dictionary_leaves_out_duplicates_and_dependent_points() -> None:
 
 def test_growing_dictionary_leaves_out_dependent_points() -> None:
     """New points may depend on each other, or on points of the dictionary."""
-    near = 1e-7
-    Z = np.array([[0.1, 0.1], [0.9, 0.5], [0.9, 0.5 + near], [0.1, 0.1 + near], [0.5, 0.9]])
+    gap = 1e-7
+    Z = np.array([[0.1, 0.1], [0.9, 0.5], [0.9, 0.5 + gap], [0.1, 0.1 + gap], [0.5, 0.9]])
     data = Data(Z, np.ones((5, 1)), np.full(5, 0.1))
     first = sparse_posterior(RBF(0.3), data.rows(0).row(0), [True], keep=True)
     p = sparse_posterior(RBF(0.3), data, np.ones(5, dtype=bool), keep=True, previous=first)
-    np.testing.assert_allclose(p.dictionary.rows.Z, Z[[0, 1, 4]], atol=2 * near)
+    np.testing.assert_allclose(p.dictionary.rows.Z, Z[[0, 1, 4]], atol=2 * gap)
     linear = sparse_posterior(DotProduct(1.0), data.row(0), [True], keep=True)
     p = sparse_posterior(DotProduct(1.0), data, np.ones(5, dtype=bool), keep=True, previous=linear)
     assert p.summary.dictionary_size == 3
@@ -163,11 +163,11 @@ class Stream:
         return self.at(times[0] + rng.random())
 
     def at(self, now: float) -> tuple[Data, float]:
-        seen = self.observations
-        variance = self.map(seen.variance, Ages.of(seen, now))
+        data = self.observations
+        variance = self.map(data.variance, Ages.of(data, now))
         used = np.isfinite(variance)
-        Z = inputs(self.kernel, seen.X[used], seen.t[used])
-        return Data(Z, np.stack([seen.y[used], np.ones(used.sum())], axis=1), variance[used]), now
+        Z = inputs(self.kernel, data.X[used], data.t[used])
+        return Data(Z, np.stack([data.y[used], np.ones(used.sum())], axis=1), variance[used]), now
 
 
 def assert_grid_matches(p: SparsePosterior, grid: CandidateGrid, now: float) -> None:

@@ -1,4 +1,4 @@
-"""An MQTT broker of our own: mosquitto, as long as it is needed."""
+"""A local MQTT broker, mosquitto, that runs as long as a test needs it."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ from pathlib import Path
 MOSQUITTO = shutil.which(
     "mosquitto", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin"
 )
-# Seconds until something that must happen has not: reached only by a failure.
+# Seconds to wait for a condition, reached only if a test fails.
 PATIENCE = 20.0
 
 
@@ -23,17 +23,17 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def eventually(holds: Callable[[], bool], what: str) -> None:
-    """Wait until something holds."""
+def wait_until(condition: Callable[[], bool], description: str) -> None:
+    """Wait until a condition holds."""
     deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline, f"{what}: not within {PATIENCE} s"
+    while not condition():
+        assert time.monotonic() < deadline, f"{description}: not within {PATIENCE} s"
         time.sleep(0.005)
 
 
 @dataclass
 class Broker:
-    """A mosquitto of our own."""
+    """A local mosquitto process."""
 
     folder: Path
     port: int
@@ -53,9 +53,9 @@ class Broker:
             self.process = subprocess.Popen(
                 [MOSQUITTO, "-c", str(self.folder / "mosquitto.conf")], stdout=log, stderr=log
             )
-        eventually(self.listens, (self.folder / "mosquitto.log").read_text())
+        wait_until(self.is_listening, (self.folder / "mosquitto.log").read_text())
 
-    def listens(self) -> bool:
+    def is_listening(self) -> bool:
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
@@ -67,7 +67,7 @@ class Broker:
 
 
 @contextmanager
-def a_broker(folder: Path, *options: str) -> Iterator[Broker]:
+def run_broker(folder: Path, *options: str) -> Iterator[Broker]:
     broker = Broker(folder, free_port(), options or ("allow_anonymous true",))
     broker.start()
     try:

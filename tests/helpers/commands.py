@@ -1,4 +1,4 @@
-"""The command line as a person meets it: words in, exit status and two texts out."""
+"""The command line as a user calls it: arguments in, exit status and two texts out."""
 
 import re
 import sys
@@ -12,45 +12,45 @@ import typer.main
 
 from tvbandits.__main__ import main
 
-# A process builds the parser of all commands once, for the one command line that it gets.
+# The parser of all commands is built once in a process, as in a process of the command line.
 parser = cache(typer.main.get_command)
 
 
-class Said(NamedTuple):
+class CommandResult(NamedTuple):
     status: int
     out: str
     err: str
 
 
-Command = Callable[..., Said]
+Command = Callable[..., CommandResult]
 
 
-def fine(said: Said) -> str:
-    """What a command printed that has nothing to complain of."""
-    assert (said.status, said.err) == (0, ""), said
-    return said.out
+def fine(result: CommandResult) -> str:
+    """Return the output of a command, after a check that it succeeded without a message."""
+    assert (result.status, result.err) == (0, ""), result
+    return result.out
 
 
-def one_line(said: Said, message: str) -> None:
-    """A complaint: nothing but one line, which matches, and exit status 2."""
-    assert (said.status, said.out) == (2, ""), said
-    assert re.fullmatch(r"tvbandits: [^\n]+\n", said.err), said.err
-    assert re.search(message, said.err), said.err
+def one_line(result: CommandResult, message: str) -> None:
+    """Check that a command failed with status 2 and one line, which matches."""
+    assert (result.status, result.out) == (2, ""), result
+    assert re.fullmatch(r"tvbandits: [^\n]+\n", result.err), result.err
+    assert re.search(message, result.err), result.err
 
 
 def commands(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *first: str
 ) -> Command:
-    """What says `tvbandits` and the first words, and then what it is given."""
+    """Return a function that runs `tvbandits` with the first words and further arguments."""
 
-    def run(*arguments: object) -> Said:
+    def run(*arguments: object) -> CommandResult:
         monkeypatch.setattr(sys, "argv", ["tvbandits", *first, *map(str, arguments)])
         monkeypatch.setattr(warnings, "formatwarning", warnings.formatwarning)
         monkeypatch.setattr(typer.main, "get_command", parser)
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as caught:
             main()
-        status = ended.value.code
+        status = caught.value.code
         assert isinstance(status, int)
-        return Said(status, *capsys.readouterr())
+        return CommandResult(status, *capsys.readouterr())
 
     return run

@@ -1,4 +1,4 @@
-"""Classes of the package, found by what they can do."""
+"""Classes of the package, selected by their methods."""
 
 import inspect
 
@@ -6,21 +6,21 @@ from tests.attack.parts import classes
 
 
 def classes_with(method: str, *parameters: str) -> dict[str, type]:
-    """Every class of the package with this method, and that method with these parameters, by its name.
+    """Return by name every class of the package whose method has these parameters.
 
-    Protocols are left out: they say what a class should be able to do, and do nothing.
+    Protocols are left out, as they do nothing.
     """
-    found: dict[str, type] = {}
+    selected: dict[str, type] = {}
     for cls in classes():
         if callable(getattr(cls, method, None)):
             signature = inspect.signature(getattr(cls, method))
             if set(parameters) <= set(signature.parameters):
-                assert cls.__name__ not in found, f"two classes are called {cls.__name__}"
-                found[cls.__name__] = cls
-    return found
+                assert cls.__name__ not in selected, f"two classes are called {cls.__name__}"
+                selected[cls.__name__] = cls
+    return selected
 
 
 def is_wrapper(kind: type) -> bool:
-    """Whether it is an expert around others: it is asked, and made with `expert` or `experts`."""
-    made_with = inspect.signature(kind).parameters if hasattr(kind, "query") else {}
-    return "expert" in made_with
+    """Return whether a class is an expert that is constructed with another expert."""
+    parameters = inspect.signature(kind).parameters if hasattr(kind, "query") else {}
+    return "expert" in parameters

@@ -1,4 +1,4 @@
-"""Campaigns of tests do not wait for the disk: that would take a quarter of their time."""
+"""Campaigns in tests do not wait for the disk, which would take a quarter of their time."""
 
 from collections.abc import Iterator
 
@@ -6,11 +6,11 @@ import pytest
 
 from tvbandits.campaign.store import databases
 
-AS_SHIPPED = databases.SYNCHRONOUS
+DEFAULT_SYNCHRONOUS = databases.SYNCHRONOUS
 
 
 @pytest.fixture(autouse=True, scope="session")
-def commits_do_not_wait() -> Iterator[None]:
+def skip_disk_sync() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(databases, "SYNCHRONOUS", "OFF")
         yield

@@ -1,4 +1,4 @@
-"""A file server on loopback, which serves as well or as badly as a test wants it to."""
+"""A file server on loopback, with the faults that a test asks for."""
 
 import contextlib
 import threading
@@ -8,11 +8,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 @dataclass
-class Served:
-    """What is served, how, and what was asked.
+class ServedFiles:
+    """The files of a server, its faults, and the names that were requested.
 
-    `cut`: bytes after which an answer is cut, once. `length`: a wrong Content-Length. `status`: of every
-    answer. `silent` and `stalled`: wait for this before an answer, and before its end.
+    `cut`: bytes after which an answer is cut, once. `length`: a wrong Content-Length. `status`: that of
+    every answer. `silent` and `stalled`: an event to wait for before an answer, or before its end.
     """
 
     files: dict[str, bytes]
@@ -21,17 +21,17 @@ class Served:
     status: int | None = None
     silent: threading.Event | None = None
     stalled: threading.Event | None = None
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
     url: str = ""
 
 
 class Handler(BaseHTTPRequestHandler):
-    served: Served
+    served: ServedFiles
 
     def do_GET(self) -> None:
         served = self.served
         name = self.path.rsplit("/", 1)[-1]
-        served.asked.append(name)
+        served.requests.append(name)
         if served.silent is not None:
             served.silent.wait(10)
         status = served.status or (200 if name in served.files else 404)
@@ -54,8 +54,8 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def serving(files: dict[str, bytes]) -> Iterator[Served]:
-    served = Served(files)
+def serve_files(files: dict[str, bytes]) -> Iterator[ServedFiles]:
+    served = ServedFiles(files)
     handler = type("Here", (Handler,), {"served": served})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         served.url = f"http://127.0.0.1:{server.server_port}/airdata"

@@ -1,15 +1,15 @@
-"""Folders that many tests begin with."""
+"""Folders that many tests start from."""
 
 from collections.abc import Callable
 from pathlib import Path
 
-_made: dict[object, dict[str, bytes]] = {}
+_contents: dict[object, dict[str, bytes]] = {}
 
 
-def made_once(what: object, folder: Path, make: Callable[[], object]) -> None:
-    """Fill an empty folder: by a function the first time, later with the same files again."""
-    if what not in _made:
+def fill_once(key: object, folder: Path, make: Callable[[], object]) -> None:
+    """Fill an empty folder: by a function the first time, and later with copies of the same files."""
+    if key not in _contents:
         make()
-        _made[what] = {path.name: path.read_bytes() for path in folder.iterdir()}
-    for name, content in _made[what].items():
+        _contents[key] = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for name, content in _contents[key].items():
         (folder / name).write_bytes(content)

@@ -1,4 +1,4 @@
-"""Saved files that are whole and of good form, and wrong: something is swapped, left out or changed."""
+"""Saved files of valid form with wrong contents: a part is swapped, left out or changed."""
 
 import io
 import json
@@ -9,7 +9,7 @@ import numpy as np
 
 from tests.attack.saved_files import members, sealed
 
-# Values for what stands in a field.
+# Odd values of a field.
 ODD = (
     None,
     True,
@@ -27,8 +27,8 @@ ODD = (
 )
 
 
-def forged(data: bytes, rng: np.random.Generator) -> bytes:
-    """Such a file, from a good one."""
+def forge(data: bytes, rng: np.random.Generator) -> bytes:
+    """Return a forged file, given a valid one."""
     inside = members(data)
     structure = json.loads(inside["structure.json"])
     arrays = [name for name in inside if name.startswith("arrays/")]
@@ -61,28 +61,30 @@ def _other_array(data: bytes, rng: np.random.Generator) -> bytes:
         "infinite": lambda: np.full(array.shape, np.inf),
         "negative": lambda: -np.abs(array) - 1 if numbers else array,
         "huge": lambda: np.full(array.shape, 1e300),
-        "one NaN": lambda: _with(array, rng, np.nan),
-        "one huge": lambda: _with(array, rng, 1e300 if array.dtype.kind == "f" else 10**6),
+        "one NaN": lambda: _with_value(array, rng, np.nan),
+        "one huge": lambda: _with_value(array, rng, 1e300 if array.dtype.kind == "f" else 10**6),
     }
     name = list(ways)[rng.integers(len(ways))]
     with np.errstate(all="ignore"):
-        made = np.asarray(ways[name]())
+        result = np.asarray(ways[name]())
     buffer = io.BytesIO()
-    np.lib.format.write_array(buffer, made, version=(1, 0), allow_pickle=False)
+    np.lib.format.write_array(buffer, result, version=(1, 0), allow_pickle=False)
     return buffer.getvalue()
 
 
-def _with(array: Any, rng: np.random.Generator, value: float) -> Any:
-    made = array.copy() if array.dtype.kind in "fiu" else np.zeros(3)
-    if made.size:
-        made.reshape(-1)[rng.integers(made.size)] = value if made.dtype.kind == "f" else 10**6 % 251
-    return made
+def _with_value(array: Any, rng: np.random.Generator, value: float) -> Any:
+    result = array.copy() if array.dtype.kind in "fiu" else np.zeros(3)
+    if result.size:
+        result.reshape(-1)[rng.integers(result.size)] = (
+            value if result.dtype.kind == "f" else 10**6 % 251
+        )
+    return result
 
 
 def _change_a_value(root: Any, rng: np.random.Generator) -> None:
-    """Change a field of an instance, or an item of a list, somewhere in the tree of a file."""
-    holders = [found for each in tree_values(root) if (found := _inside(each))]
-    fields = holders[rng.integers(len(holders))]
+    """Change a random field of an instance, or item of a list, in the tree of a file."""
+    containers = [inside for each in tree_values(root) if (inside := _inside(each))]
+    fields = containers[rng.integers(len(containers))]
     keys = list(fields) if isinstance(fields, dict) else range(len(fields))
     key, other = (keys[rng.integers(len(keys))] for _ in range(2))
     way = rng.integers(5)
@@ -100,7 +102,7 @@ def _change_a_value(root: Any, rng: np.random.Generator) -> None:
 
 
 def tree_values(root: Any) -> Iterator[dict[str, Any]]:
-    """All values of a tree but the plain ones."""
+    """Yield all values of a tree that have a type tag."""
     waiting = [root]
     while waiting:
         tree = waiting.pop()
@@ -112,5 +114,5 @@ def tree_values(root: Any) -> Iterator[dict[str, Any]]:
 
 
 def _inside(tree: dict[str, Any]) -> Any:
-    """What of a value can be exchanged: its fields, or its items."""
+    """Return the parts of a value that can be exchanged: its fields or its items."""
     return tree.get("fields") or tree.get("tuple") or tree.get("list") or []

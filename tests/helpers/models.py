@@ -20,7 +20,7 @@ MIXED = ModelSpec(
     SpatialSpec("matern52", 0.2), SpatialSpec("matern32", 0.5), 0.3, 0.7, 0.0, 0.2, 80.0, 4.0, 9.0
 )
 DAY = Season(7.3, 0.6, SpatialSpec("matern32", 0.4), harmonics=2, decay_periods=3.0)
-# A sensor's noise that hardly matters.
+# A negligible noise variance of a sensor.
 TINY = 1e-13
 SEASONAL = replace(ROUGH, season=DAY)
 SMOOTH_SEASONAL = replace(SMOOTH, season=DAY)

@@ -1,4 +1,4 @@
-"""A made network whose places vary together in a way that distance does not show."""
+"""A simulated network whose correlations do not depend on distance."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from tvbandits.validation import Array
 
 
 def shared_weather(steps: int, seed: int) -> Array:
-    """Return rewards (steps, 6): one weather for even places, another one for odd places."""
+    """Return rewards (steps, 6) of two independent weathers, for even and for odd places."""
     rng = np.random.default_rng([seed, 11])
     weather = np.zeros((steps, 2))
     for t in range(1, steps):

@@ -1,4 +1,4 @@
-"""Small ozone files in the forms the EPA serves them, written from one list of readings."""
+"""Small ozone files in the formats of the EPA, written from one list of readings."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def field(days: int = 6) -> list[Reading]:
     ]
 
 
-def of_site(site: str, levels: dict[str, float], instrument: int = 1) -> list[Reading]:
+def readings_at_site(site: str, levels: dict[str, float], instrument: int = 1) -> list[Reading]:
     return [(site, instrument, day, level) for day, level in levels.items()]
 
 

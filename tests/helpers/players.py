@@ -1,4 +1,4 @@
-"""Every policy of the package, found in its register, on a line and on an interval."""
+"""Players of every policy in the register, on a line and on an interval."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +19,7 @@ _strategies: dict[tuple[Any, ...], Array] = {}
 
 
 def _strategy_once(features: Array, gaps: Array, weight: float, ridge: float) -> Array:
-    """ADA-OPKB's first design takes a second, and is the same for every player on the line."""
+    """Cache the first design of ADA-OPKB, which takes a second and is the same for every player."""
     key = (features.shape, features.tobytes(), gaps.tobytes(), weight, ridge)
     if key not in _strategies:
         _strategies[key] = strategy(features, gaps, weight, ridge)
@@ -37,29 +37,29 @@ SITES = Candidates(np.random.default_rng(5).uniform(0, 3, (10, 2)))
 
 
 def tides(X: Array, t: float) -> Array:
-    """What drifts over the sites."""
+    """Return a drifting reward over the sites."""
     return np.asarray(5.0 + np.sin(2.0 * X[:, 0] + t / 5.0) + 0.3 * np.cos(X.sum(axis=1) + t / 9.0))
 
 
 def wave(X: Array, t: Any) -> Array:
-    """A drifting reward."""
+    """Return a drifting reward."""
     return np.asarray(np.sin(X[:, 0] + 0.1 * np.asarray(t)))
 
 
-def noisy(X: Array, t: Any) -> Array:
+def noisy_wave(X: Array, t: Any) -> Array:
     return wave(X, t) + 0.1 * keyed_normal(0, 3, X, np.broadcast_to(t, len(X)))
 
 
 @dataclass
-class Known:
-    """An expert that answers `sign * wave`, and keeps what it was asked."""
+class RecordingWaveExpert:
+    """An expert that answers `sign * wave`, and records its queries."""
 
     sign: float = 1.0
     variance: float = 0.02
-    asked: list[tuple[Array, float]] = field(default_factory=list)
+    queries: list[tuple[Array, float]] = field(default_factory=list)
 
     def query(self, X: Array, t: float) -> Answers:
-        self.asked.append((X.copy(), t))
+        self.queries.append((X.copy(), t))
         return Answers(self.sign * (wave(X, t) + 0.1 * keyed_normal(0, 4, X, t)), self.variance)
 
 
@@ -74,28 +74,28 @@ def setting(domain: Any = LINE, expert: Any = None, seed: int = 3) -> Setting:
         forgetting_rate=0.03,
         information_gain=10.0,
         beta=Fixed(2.0),
-        expert=lambda: Known() if expert is None else expert,
+        expert=lambda: RecordingWaveExpert() if expert is None else expert,
         seed=seed,
     )
 
 
 def variants() -> dict[str, tuple[str, dict[str, Any]]]:
-    """Every policy as it is, and every one that takes one on the sparse posterior."""
-    found: dict[str, tuple[str, dict[str, Any]]] = {}
+    """Return every policy by name, and every one with an option `posterior` on the sparse posterior."""
+    selected: dict[str, tuple[str, dict[str, Any]]] = {}
     for name, policy in POLICIES.items():
-        # One point an ask: what a batch of samples repeats is no matter of what is out.
+        # One point an ask, as a batch of samples may repeat pending points.
         options: dict[str, Any] = {"batch_size": 1} if "batch_size" in policy.parameters else {}
-        found[name] = (name, options)
+        selected[name] = (name, options)
         no_kernel = ("adaptive-gp-ucb", "frugal-gp-ucb")
         if "posterior" in policy.parameters and name not in (*no_kernel, "bkb", "bbkb"):
-            found[f"{name} sparse"] = (name, {**options, "posterior": "nystrom"})
-    found["thompson exact"] = ("thompson", {"batch_size": 1, "posterior": "exact"})
-    return found
+            selected[f"{name} sparse"] = (name, {**options, "posterior": "nystrom"})
+    selected["thompson exact"] = ("thompson", {"batch_size": 1, "posterior": "exact"})
+    return selected
 
 
 VARIANTS = variants()
 FINITE_RULES = ("predictive-sampling", "ada-opkb")
-# No bandits: what is out is no matter to their model, where they have one.
+# Players without a Gaussian process that accounts for pending points.
 RULES = ("uniform", "eps-greedy", "evolution", "w-dbo", "master", "lb-gp-ucb", *FINITE_RULES)
 WITH_MODEL = [name for name in VARIANTS if name not in RULES]
 FINITE_ONLY = [name for name in VARIANTS if name.startswith(("thompson", *FINITE_RULES))]
@@ -105,16 +105,18 @@ MINIMISING = [
 ]
 
 
-def made(variant: str, domain: Any = LINE, expert: Any = None, seed: int = 3, **more: Any) -> Any:
+def make_player(
+    variant: str, domain: Any = LINE, expert: Any = None, seed: int = 3, **more: Any
+) -> Any:
     name, options = VARIANTS[variant]
     return POLICIES[name].make(setting(domain, expert, seed), **{**options, **more})
 
 
 def kinds() -> list[str]:
-    """One variant of each kind of player: bandits that differ only in aging are of one kind."""
-    found: dict[tuple[Any, ...], str] = {}
+    """Return one variant of each kind of player; bandits that differ only in aging are of one kind."""
+    selected: dict[tuple[Any, ...], str] = {}
     for variant in VARIANTS:
-        player = made(variant)
+        player = make_player(variant)
         kind: tuple[Any, ...] = (VARIANTS[variant][0],)
         if isinstance(player, Bandit):
             recipe = player.recipe
@@ -125,11 +127,11 @@ def kinds() -> list[str]:
                 recipe.query_config,
             )
             kind = tuple(type(each) for each in parts)
-        found.setdefault(kind, variant)
-    return list(found.values())
+        selected.setdefault(kind, variant)
+    return list(selected.values())
 
 
-# For what looks at how points are chosen, told and kept, and not at what is learned from them.
+# For tests of how points are selected, told and stored, not of what a model learns from them.
 KINDS = kinds()
 KINDS_AND_DOMAINS = [
     pytest.param(kind, domain, id=f"{kind}-{name}")
@@ -139,26 +141,26 @@ KINDS_AND_DOMAINS = [
 ]
 
 
-def warmed(player: Any, domain: Any = LINE, steps: int = 9) -> Any:
-    """After rewards of points in one half of the domain, so that the other is unknown."""
+def warm_up(player: Any, domain: Any = LINE, steps: int = 9) -> Any:
+    """Tell rewards at points in one half of the domain, and return the player."""
     rng = np.random.default_rng(5)
     for t in range(1, steps + 1):
         X = domain.check(np.round(rng.uniform(0, 5, (1, 1)) * 4) / 4)
-        player.tell(X, noisy(X, float(t)), float(t))
+        player.tell(X, noisy_wave(X, float(t)), float(t))
     return player
 
 
 def step(player: Any, t: float, n: int | None = None, sign: float = 1.0) -> Array:
     X = player.ask(t, n)
-    player.tell(X, sign * noisy(X, t), t)
+    player.tell(X, sign * noisy_wave(X, t), t)
     return np.asarray(X)
 
 
-def distinct(X: Array) -> int:
-    """Points that differ by more than rounding."""
+def count_distinct(X: Array) -> int:
+    """Return the number of points that differ by more than rounding."""
     return len(np.unique(np.round(X / 1e-6), axis=0))
 
 
-def deciding(bandit: Bandit, X: Array, t: float) -> Array:
-    """Deviations (n,) at points (n, d) that a decision at a time takes: narrower than those shown."""
+def decision_deviation(bandit: Bandit, X: Array, t: float) -> Array:
+    """Return the deviations (n,) of a decision at points (n, d), narrower than those of `predict`."""
     return bandit._inference.predict(bandit.state, X, t)[2]

@@ -1,4 +1,4 @@
-"""Files of readings as instruments, agencies and spreadsheets write them, all of the same readings."""
+"""Files of the same readings in the formats of instruments, agencies and spreadsheets."""
 
 from collections.abc import Callable
 from itertools import count
@@ -16,7 +16,7 @@ STATIONS = {
 
 
 def truth(scale: float = 1.0) -> pd.DataFrame:
-    """Readings by hour and station, to two decimals: a front that passes from west to east."""
+    """Return readings by hour and station, to two decimals: a front that passes from west to east."""
     east = np.array([longitude for _, longitude in STATIONS.values()])
     hours = np.arange(len(HOURS))[:, None]
     front = 20 + 12 * np.exp(-(((east - 11.35) * 40 - hours / 3) ** 2) / 200) + np.sin(hours / 4)
@@ -32,7 +32,7 @@ def places(separator: str = ",", decimal: str = ".") -> str:
 
 
 def _rows() -> list[tuple[int, str, pd.Timestamp, float]]:
-    """Number and name of the station, hour and reading, hour by hour."""
+    """Return number and name of the station, hour and reading, hour by hour."""
     return [
         (101 + number, name, hour, row[name])
         for hour, row in truth().iterrows()
@@ -42,7 +42,7 @@ def _rows() -> list[tuple[int, str, pd.Timestamp, float]]:
 
 
 def openaq() -> str:
-    """Two parameters, and times with an offset."""
+    """Return a file with two parameters, and times with an offset."""
     lines = ["location_id,sensors_id,location,datetime,lat,lon,parameter,units,value"]
     for number, name, hour, value in _rows():
         latitude, longitude = STATIONS[name]
@@ -78,7 +78,7 @@ def aqs_hourly() -> str:
 
 
 def aqs_daily() -> str:
-    """One row a day, as many days as there are hours elsewhere."""
+    """Return a file with one row a day, with as many days as there are hours elsewhere."""
     lines = [
         f'{AQS},"Date Local","Units of Measure","Arithmetic Mean","1st Max Value","1st Max Hour","AQI"'
     ]
@@ -92,7 +92,7 @@ def aqs_daily() -> str:
 
 
 def sensor_community() -> str:
-    """One file a sensor, one after another, each with its header; times of its own at each sensor."""
+    """Return one file a sensor, joined, each with its header and its own times."""
     header = "sensor_id;sensor_type;location;lat;lon;timestamp;P1;durP1;ratioP1;P2;durP2;ratioP2"
     lines = list[str]()
     for number, name in zip(count(101), STATIONS, strict=False):
@@ -109,7 +109,7 @@ def sensor_community() -> str:
 
 
 def spreadsheet() -> str:
-    """A title, an empty line, names, units; dates with the day first; "-" for no reading."""
+    """Return a sheet with title, empty line, names and units; day first; "-" marks a missing reading."""
     lines = [
         "Messnetz Stadt;;;;",
         ";;;;",
@@ -124,11 +124,11 @@ def spreadsheet() -> str:
 
 
 def _hour_ending(hour: pd.Timestamp) -> pd.Timestamp:
-    return hour - pd.Timedelta("1min")  # the day to which 24:00 belongs
+    return hour - pd.Timedelta("1min")  # the day of 24:00
 
 
 def uk_air() -> str:
-    """Lines of origin, stations above the names of columns, hours from 01:00 to 24:00, and an end."""
+    """Return a file with a preamble, stations above column names, hours from 01:00 to 24:00."""
     lines = ["Data supplied by UK-AIR on 3/2/2024", "All Data GMT hour ending  ",
         "Status: R = Ratified / P = Provisional / P* = As supplied", "",
         f",,{',,'.join(STATIONS)},", "Date,Time" + ",Ozone,Status" * len(STATIONS)]  # fmt: skip
@@ -142,7 +142,7 @@ def uk_air() -> str:
 
 
 def campbell() -> str:
-    """TOA5: the logger, names, units, processing; "NAN" for no reading."""
+    """Return a TOA5 file: logger, names, units, processing; "NAN" marks a missing reading."""
     names = ",".join(f'"{name}"' for name in STATIONS)
     lines = ['"TOA5","CR1000","CR1000","12345","CR1000.Std.32","CPU:hall.CR1","9001","Hourly"',
         f'"TIMESTAMP","RECORD","BattV",{names}',
@@ -156,7 +156,7 @@ def campbell() -> str:
 
 
 def thousands() -> str:
-    """Values about a thousand: 1.012 beside 998,5."""
+    """Return a file with values about a thousand: 1.012 beside 998,5."""
     lines = [f"Zeit;{';'.join(STATIONS)}"]
     for hour, row in truth(40).iterrows():
         cells = [
@@ -167,14 +167,14 @@ def thousands() -> str:
 
 
 def sentinel() -> str:
-    """-999 where there is no reading."""
+    """Return a file with -999 for a missing reading."""
     table = truth()
     table.iloc[10, 0] = table.iloc[20, 2] = -999
     return table.to_csv(index_label="time", lineterminator="\n")
 
 
 def day_first() -> str:
-    """Days as 30/01/2026, and hours that end: 24:00."""
+    """Return a file with days as 30/01/2026, and hours up to 24:00."""
     lines = [f"time,{','.join(STATIONS)}"]
     for hour, row in truth().iterrows():
         assert isinstance(hour, pd.Timestamp)

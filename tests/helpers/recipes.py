@@ -1,4 +1,4 @@
-"""Bandits of parameters by name, wherever a recipe takes them."""
+"""Bandits from parameters by name, whether these belong to the recipe or to its options."""
 
 import inspect
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from tvbandits import Options
 
 
 def build(recipe: Callable[..., Any], domain: Any, /, **values: Any) -> Any:
-    """Return the bandit of a recipe; values that are no parameters of the recipe are options."""
+    """Return the bandit of a recipe; values that are no parameters of the recipe become options."""
     parameters = inspect.signature(recipe).parameters
     options = {name: values.pop(name) for name in [*values] if name not in parameters}
     if options:

@@ -1,4 +1,4 @@
-"""A call that must be refused, on one line."""
+"""A check that a call is refused, in one line."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,9 +7,14 @@ import pytest
 
 
 def refused(
-    error: type[BaseException], match: str, call: Callable[..., object], /, *given: Any, **more: Any
+    error: type[BaseException],
+    match: str,
+    call: Callable[..., object],
+    /,
+    *arguments: Any,
+    **keywords: Any,
 ) -> None:
-    """Make a call that raises an error whose message matches."""
+    """Check that a call raises an error whose message matches."""
     __tracebackhide__ = True
     with pytest.raises(error, match=match):
-        call(*given, **more)
+        call(*arguments, **keywords)

@@ -1,4 +1,4 @@
-"""An expert in a program that never answers: beside it people may answer what nobody has asked."""
+"""An expert that never answers, so that people may answer without a query."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from tvbandits import Answers
 
 
 class Silent:
-    """An expert without an answer."""
+    """An expert that refuses all queries."""
 
     def query(self, X: Any, t: float) -> Answers:
         assert np.isfinite(t)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.browser import looking
+from tests.helpers.browser import open_page
 from tests.places import ROOT
 
 pytestmark = pytest.mark.slow
@@ -78,7 +78,7 @@ def ran(page, code: str) -> str:
 
 
 def test_the_page_installs_the_wheel_runs_the_lines_and_shows_errors(site):
-    with looking(site) as looked:
+    with open_page(site) as looked:
         looked.page.context.route(
             "**://cdn.jsdelivr.net/**",
             lambda route: route.fulfill(
@@ -92,7 +92,7 @@ def test_the_page_installs_the_wheel_runs_the_lines_and_shows_errors(site):
 
 
 def test_without_a_network_it_says_so(site):
-    with looking(site) as looked:
+    with open_page(site) as looked:
         looked.page.context.route("**://cdn.jsdelivr.net/**", lambda route: route.abort())
         said = ran(looked.page, "1 + 1")
         assert "did not work" in said

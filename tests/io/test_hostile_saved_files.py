@@ -11,8 +11,8 @@ import pytest
 
 from tests.attack.saved_files import attack, cases, good, members, with_structure
 from tests.helpers.discovery import classes_with
-from tests.helpers.forged import forged, tree_values
-from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, made, noisy, step
+from tests.helpers.forged import forge, tree_values
+from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, make_player, noisy_wave, step
 from tests.helpers.refusals import refused
 from tvbandits import Options, SavedFileError, StateSpace, load, policies
 from tvbandits.experts import CallableExpert, StubTransport
@@ -73,9 +73,9 @@ def test_a_large_file_is_not_read(tmp_path: Path) -> None:
 
 
 PLAYED: dict[str, Any] = {
-    "exact": lambda: made("et-gp-ucb"),
-    "sparse": lambda: made("bbkb"),
-    "sparse filter": lambda: made("tv-bbkb"),
+    "exact": lambda: make_player("et-gp-ucb"),
+    "sparse": lambda: make_player("bbkb"),
+    "sparse filter": lambda: make_player("tv-bbkb"),
     "state space": lambda: policies.tv_gp_ucb(
         LINE,
         kernel=KERNEL,
@@ -83,9 +83,9 @@ PLAYED: dict[str, Any] = {
         forgetting_rate=0.05,
         options=Options(posterior=StateSpace()),
     ),
-    "no model": lambda: made("evolution", INTERVAL),
-    "rival": lambda: made("ada-opkb"),
-    "predictive sampling": lambda: made("predictive-sampling"),
+    "no model": lambda: make_player("evolution", INTERVAL),
+    "rival": lambda: make_player("ada-opkb"),
+    "predictive sampling": lambda: make_player("predictive-sampling"),
 }
 
 
@@ -97,7 +97,7 @@ def test_a_forged_file_is_refused_or_plays_on(name: str, tmp_path: Path) -> None
     player.save(path)
     good, rng = path.read_bytes(), np.random.default_rng(1)
     for _ in range(12):
-        path.write_bytes(forged(good, rng))
+        path.write_bytes(forge(good, rng))
         try:
             player = load(path)
         except SavedFileError:
@@ -105,7 +105,7 @@ def test_a_forged_file_is_refused_or_plays_on(name: str, tmp_path: Path) -> None
             continue
         for t in (6.0, 7.0):
             X = player.ask(t)
-            player.tell(X, noisy(X, t), t)
+            player.tell(X, noisy_wave(X, t), t)
             assert np.isfinite(player.history["reward"].dropna()).all()
         player.save(path)
     assert refused >= 4
@@ -143,7 +143,7 @@ DAMAGE: list[tuple[str, Any, str]] = [
 def test_load_refuses_filters_that_no_rewards_lead_to(
     part: str, change: Any, says: str, tmp_path: Path
 ) -> None:
-    player, path = made("predictive-sampling"), tmp_path / "saved"
+    player, path = make_player("predictive-sampling"), tmp_path / "saved"
     for t in (1.0, 2.0, 3.0):
         step(player, t)
     rule = player.rule

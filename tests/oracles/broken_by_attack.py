@@ -1,4 +1,4 @@
-"""Functions with the faults that an attacker has to see."""
+"""Functions with faults that an attack must detect."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,15 +7,15 @@ from tests.attack.calls import Call
 
 
 def takes_all(size: int) -> object:
-    """Takes whatever it is given."""
+    """Return the argument, whatever it is."""
     return size
 
 
 def bare(size: int) -> object:
-    """Fails as Python does."""
+    """Raise the bare error of Python for an unknown key."""
     return {3: "three"}[size]
 
 
 def as_call(function: Callable[..., Any]) -> Call:
-    """What discovery makes of it."""
+    """Return the function as a call, as discovery does."""
     return Call(function.__name__, lambda: function, {"size": int}, ())

@@ -33,12 +33,12 @@ def random_kernel(rng: np.random.Generator, d: int, depth: int = 2) -> Kernel:
 
 
 def random_case(seed: int) -> tuple[Kernel, Array, Array, Array, Array]:
-    """Kernel, inputs (duplicated in half of the cases), values, variances, test inputs."""
+    """Return kernel, inputs (duplicated in half of the cases), values, variances, test inputs."""
     rng = np.random.default_rng(seed)
     d, n = int(rng.integers(1, 4)), int(rng.integers(1, 41))
     Z = rng.random((n, d))
     if seed % 2:
         Z = Z[rng.integers(0, max(1, n // 2), n)]
     variance = 10 ** rng.uniform(-4, 2, n)
-    tests = np.vstack([rng.random((10, d)), Z[:3]])
-    return random_kernel(rng, d), Z, rng.standard_normal(n), variance, tests
+    test_inputs = np.vstack([rng.random((10, d)), Z[:3]])
+    return random_kernel(rng, d), Z, rng.standard_normal(n), variance, test_inputs

@@ -1,4 +1,4 @@
-"""Beta-Binomial models of counted arms, restated with scipy.stats, one model and one arm at a time."""
+"""Beta-Binomial models of arms with counts, restated with scipy.stats, by model and by arm."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scipy.stats import betabinom
 
 
 class PlainModel:
-    """One discount and one prior strength, for arms that are read hour by hour."""
+    """A model with one discount and one prior strength, for arms that are read hour by hour."""
 
     def __init__(self, arms: int, discount: float, strength: float, log_prior: float) -> None:
         self.discount, self.strength, self.evidence = discount, strength, log_prior
@@ -21,37 +21,37 @@ class PlainModel:
         return (self.strength + self.successes[a]) / (self.strength + self.expected[a])
 
     def beta(self, a: int, level: float) -> tuple[float, float]:
-        """The two parameters of the Beta distribution of the chance of an arm."""
+        """Return the parameters of the Beta distribution of the success probability of an arm."""
         alpha, mean = self.strength + self.successes[a], min(level * self.ratio(a), 0.999)
         return alpha, alpha * (1 - mean) / mean
 
     def fade(self, steps: float) -> None:
-        fading = self.discount**steps
-        self.successes = [fading * each for each in self.successes]
-        self.expected = [fading * each for each in self.expected]
-        self.level_trials = max(fading * self.level_trials, 1.0)
+        factor = self.discount**steps
+        self.successes = [factor * each for each in self.successes]
+        self.expected = [factor * each for each in self.expected]
+        self.level_trials = max(factor * self.level_trials, 1.0)
 
     def read(self, counts: dict[int, tuple[int, int]]) -> None:
-        """Take in (k, n) of some arms at one time."""
+        """Update the model by (k, n) of some arms at one time."""
         K = sum(k for k, _ in counts.values())
         usual_trials = sum(n * self.ratio(a) for a, (_, n) in counts.items())
-        both = self.level_trials + usual_trials
-        usual = (self.level_trials * self.level + K) / both
+        total_trials = self.level_trials + usual_trials
+        usual = (self.level_trials * self.level + K) / total_trials
         before = usual if self.is_new else self.level
-        alone = len(counts) == 1
-        level = before if alone else (1 + K) / (1 / before + usual_trials)
+        is_single = len(counts) == 1
+        level = before if is_single else (1 + K) / (1 / before + usual_trials)
         chances = {a: betabinom(n, *self.beta(a, level)) for a, (_, n) in counts.items()}
         self.evidence += sum(chances[a].logpmf(k) for a, (k, _) in counts.items())
-        if not alone:
+        if not is_single:
             self.evidence -= log_chance_of_sum(self, counts, level)
         for a, (k, n) in counts.items():
             self.successes[a] += k
             self.expected[a] += n * level
-        self.level, self.level_trials, self.is_new = usual, both, False
+        self.level, self.level_trials, self.is_new = usual, total_trials, False
 
 
 def log_chance_of_sum(model: PlainModel, counts: dict[int, tuple[int, int]], level: float) -> float:
-    """Of all successes, from a Beta distribution with the mean and the variance of their chance."""
+    """Return the log probability of all successes, under a Beta distribution of matching moments."""
     N, K = sum(n for _, n in counts.values()), sum(k for k, _ in counts.values())
     mean = variance = 0.0
     for a, (_, n) in counts.items():
@@ -63,7 +63,7 @@ def log_chance_of_sum(model: PlainModel, counts: dict[int, tuple[int, int]], lev
 
 
 class PlainArms:
-    """All models, with their weights and draws."""
+    """All models, with weights and random draws."""
 
     def __init__(self, arms: int, models: list[tuple[float, float, float]]) -> None:
         self.arms, self.models = arms, [PlainModel(arms, *each) for each in models]
@@ -75,7 +75,7 @@ class PlainArms:
             model.read(counts)
 
     def weights(self) -> Any:
-        """Without what all models share, the numbers of ways in which successes can be arranged."""
+        """Return the weights of the models; binomial coefficients cancel."""
         largest = max(model.evidence for model in self.models)
         parts = [math.exp(model.evidence - largest) for model in self.models]
         return np.array(parts) / sum(parts)
@@ -89,10 +89,10 @@ class PlainArms:
         )
 
     def draw(self, count: int, rng: np.random.Generator) -> Any:
-        """Chances (count, arms): of a model by its weight, and of every arm in its distribution."""
-        which = rng.choice(len(self.models), count, p=self.weights())
+        """Draw success probabilities (count, arms): first models by weight, then each arm."""
+        numbers = rng.choice(len(self.models), count, p=self.weights())
         rows = []
-        for i in which:
+        for i in numbers:
             model = self.models[i]
             rows.append([rng.beta(*model.beta(arm, model.level)) for arm in range(self.arms)])
         return np.array(rows)

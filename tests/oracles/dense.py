@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Dense:
-    """Conditioned on values Y (n, c) at inputs X (n, p), with noise variances v (n,)."""
+    """A Gaussian process given values Y (n, c) at inputs X (n, p) with noise variances v (n,)."""
 
     kernel: Any
     X: Array
@@ -28,51 +28,51 @@ class Dense:
 
     @cached_property
     def A(self) -> Array:
-        """K + Sigma."""
+        """Return K + Sigma."""
         return np.asarray(self.kernel(self.X) + np.diag(self.v))
 
     @cached_property
-    def eliminated(self) -> Any:
+    def factors(self) -> Any:
         return lu_factor(self.A)
 
-    def by(self, B: Array) -> Array:
-        """(K + Sigma)^-1 B."""
-        return np.asarray(lu_solve(self.eliminated, B)) if len(self.X) else B
+    def solve(self, B: Array) -> Array:
+        """Return (K + Sigma)^-1 B."""
+        return np.asarray(lu_solve(self.factors, B)) if len(self.X) else B
 
     def k(self, X: Array) -> Array:
-        """k(X, .), shape (n, m)."""
+        """Return the kernel between all inputs and X, shape (n, m)."""
         return np.asarray(self.kernel(self.X, X)) if len(self.X) else np.zeros((0, len(X)))
 
     def mean(self, X: Array) -> Array:
-        """Shape (m, c)."""
-        return self.k(X).T @ self.by(self.Y)
+        """Return the means at X, shape (m, c)."""
+        return self.k(X).T @ self.solve(self.Y)
 
     def covariance(self, X1: Array, X2: Array) -> Array:
-        return np.asarray(self.kernel(X1, X2) - self.k(X1).T @ self.by(self.k(X2)))
+        return np.asarray(self.kernel(X1, X2) - self.k(X1).T @ self.solve(self.k(X2)))
 
     def variance(self, X: Array) -> Array:
         k = self.k(X)
-        return np.asarray(self.kernel.diag(X) - (k * self.by(k)).sum(axis=0))
+        return np.asarray(self.kernel.diag(X) - (k * self.solve(k)).sum(axis=0))
 
     def deviation(self, X: Array) -> Array:
         return np.sqrt(np.maximum(self.variance(X), 0.0))
 
     def log_det_ratio(self) -> float:
-        """log det(K + Sigma) - log det Sigma."""
+        """Return log det(K + Sigma) - log det Sigma."""
         if len(self.X) == 0:
             return 0.0
         return float(np.linalg.slogdet(self.A)[1] - np.log(self.v).sum())
 
     def products(self) -> Array:
-        """Y^T (K + Sigma)^-1 Y."""
-        return np.asarray(self.Y.T @ self.by(self.Y))
+        """Return Y^T (K + Sigma)^-1 Y."""
+        return np.asarray(self.Y.T @ self.solve(self.Y))
 
     def effective_dimension(self) -> float:
-        """tr(K (K + Sigma)^-1)."""
-        return float(np.trace(self.by(self.kernel(self.X)))) if len(self.X) else 0.0
+        """Return tr(K (K + Sigma)^-1)."""
+        return float(np.trace(self.solve(self.kernel(self.X)))) if len(self.X) else 0.0
 
 
-def assert_alike(ones: Iterable[Array], others: Iterable[Array], **near: float) -> None:
-    """Means and variances, say, each of one beside that of the other."""
-    for one, other in zip(ones, others, strict=True):
-        np.testing.assert_allclose(one, other, **near)
+def assert_alike(first: Iterable[Array], second: Iterable[Array], **tolerances: float) -> None:
+    """Check that two sequences of arrays, as of means and variances, agree pair by pair."""
+    for one, other in zip(first, second, strict=True):
+        np.testing.assert_allclose(one, other, **tolerances)

@@ -1,4 +1,4 @@
-"""Effects beside a control by dense algebra, where readings of a time share a level."""
+"""Effects relative to a control by dense algebra, if readings of one time share a level."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from tvbandits.gp.kernel_matrix import inputs
 from tvbandits.validation import Array, Index
 
 
-def effects_beside(
+def relative_effects(
     kernel: Any,
     points: Array,
     rows: Index,
@@ -19,16 +19,19 @@ def effects_beside(
     control: int,
     now: float,
 ) -> tuple[Array, Array]:
-    """Mean (A,) and covariance (A, A) of f - f(control) at all points and the time `now`.
+    """Return mean (A,) and covariance (A, A) of f - f(control) at all points and the time `now`.
 
-    Whatever is free of the levels is a product with a basis of what is orthogonal to all of them.
+    Readings are multiplied by a basis of the complement of the levels, which removes these.
     """
     levels = (t[:, None] == np.unique(t)).astype(float)
-    free = null_space(levels.T).T
-    seen, here = inputs(kernel, points[rows], t), inputs(kernel, points, np.full(len(points), now))
-    K = free @ (kernel(seen) + np.diag(variance)) @ free.T
-    across = free @ kernel(seen, here)
-    beside = np.eye(len(points)) - np.eye(len(points))[control]
-    gain = np.linalg.solve(K, across)
-    mean, covariance = gain.T @ (free @ y), kernel(here) - across.T @ gain
-    return beside @ mean, beside @ covariance @ beside.T
+    basis = null_space(levels.T).T
+    observed, present = (
+        inputs(kernel, points[rows], t),
+        inputs(kernel, points, np.full(len(points), now)),
+    )
+    K = basis @ (kernel(observed) + np.diag(variance)) @ basis.T
+    cross = basis @ kernel(observed, present)
+    contrast = np.eye(len(points)) - np.eye(len(points))[control]
+    gain = np.linalg.solve(K, cross)
+    mean, covariance = gain.T @ (basis @ y), kernel(present) - cross.T @ gain
+    return contrast @ mean, contrast @ covariance @ contrast.T

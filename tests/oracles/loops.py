@@ -1,4 +1,4 @@
-"""The plain loop: ask, look the reward up, tell."""
+"""The plain loop of ask, reward and tell."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
@@ -7,19 +7,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-# Points (n, d) and a time -> what to tell about them, (n,).
+# (points (n, d), time) -> rewards (n,).
 Reward = Callable[[Array, float], Any]
 
 
 class Player(Protocol):
-    """What can be asked and told."""
+    """An object with `ask` and `tell`."""
 
     def ask(self, t: float | None = None) -> Array: ...
     def tell(self, X: Array, y: Any, t: Any = None) -> Any: ...
 
 
 def play(player: Player, reward: Reward, times: Iterable[float]) -> Array:
-    """Play at given times; the first point of every step, shape (steps, d)."""
+    """Play at the given times, and return the first point of every step, shape (steps, d)."""
     points = []
     for t in times:
         X = player.ask(t)
@@ -29,7 +29,7 @@ def play(player: Player, reward: Reward, times: Iterable[float]) -> Array:
 
 
 def play_without_times(player: Any, reward: Reward, steps: int) -> Array:
-    """The same where the bandit itself says what time it is."""
+    """Play some steps at the times that the bandit sets, and return the first points."""
     points = []
     for _ in range(steps):
         X = player.ask()

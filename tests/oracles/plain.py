@@ -1,7 +1,7 @@
-"""The policies restated as plainly as they are written down, to hold whole trajectories against.
+"""The policies restated plainly from their papers, as oracles of whole trajectories.
 
-Rewards come one a step, at t = 1, 2, ... Matrices are dense and solved from scratch at every step, and
-nothing of the package is used. `kernel` is a scikit-learn kernel over points.
+There is one reward a step, at t = 1, 2, ... Matrices are dense and solved again at every step. Nothing
+of the package is used. `kernel` is a scikit-learn kernel over points.
 """
 
 import math
@@ -18,16 +18,16 @@ Array = NDArray[np.float64]
 Scheme = Callable[[Array, Array, int], Array]
 
 
-# --- forgetting: what an observation of time i is worth for the decision of time t + 1 --------------
+# --- forgetting: the effective variance of an observation of time i at the decision of time t + 1 ----
 
 
 def never(s2: Array, _i: Array, _t: int) -> Array:
-    """GP-UCB and TV-GP-UCB."""
+    """Return the variances unchanged, as in GP-UCB and TV-GP-UCB."""
     return s2
 
 
 def resets(every: int) -> Scheme:
-    """R-GP-UCB: steps come in blocks of `every`, and a block knows nothing of those before."""
+    """Return the scheme of R-GP-UCB: steps come in blocks of `every`, and blocks share no data."""
 
     def scheme(s2: Array, i: Array, t: int) -> Array:
         block_of_the_decision = math.floor(t / every)
@@ -37,37 +37,37 @@ def resets(every: int) -> Scheme:
 
 
 def window(last: int) -> Scheme:
-    """SW-GP-UCB: the steps t - last + 1, ..., t."""
+    """Return the scheme of SW-GP-UCB, with the steps t - last + 1, ..., t."""
     return lambda s2, i, t: np.where(i >= t - last + 1, s2, np.inf)
 
 
 def discounts(discount: float) -> Scheme:
-    """W-GP-UCB: the weight discount^(t + 1 - i)."""
+    """Return the scheme of W-GP-UCB, with the weight discount^(t + 1 - i)."""
     return lambda s2, i, t: s2 / discount ** (t + 1 - i)
 
 
 def wiener(rate: float) -> Scheme:
-    """UI-GP-UCB: s^2 + rate (t + 1 - i)."""
+    """Return the scheme of UI-GP-UCB: s^2 + rate (t + 1 - i)."""
     return lambda s2, i, t: s2 + rate * (t + 1 - i)
 
 
 def linear(rate: float) -> Scheme:
-    """UI-GP-UCB: the noise deviation grows linearly."""
+    """Return the scheme of UI-GP-UCB with a noise deviation that grows linearly."""
     return lambda s2, i, t: s2 * (1 + rate**2 * (t + 1 - i) ** 2)
 
 
 def sparq(noise_variance: float) -> Scheme:
-    """SparQ-GP-UCB, eq. 15 and line 4 of Algorithm 1: as of step t; the newest always stays."""
+    """Return the scheme of SparQ-GP-UCB, eq. 15 and Algorithm 1, line 4; the newest reward stays."""
 
     def scheme(s2: Array, i: Array, t: int) -> Array:
-        grown = s2 * (1 + (t - i) ** 2)
-        return np.where((grown > noise_variance * math.log(t)) & (i < t), np.inf, grown)
+        aged = s2 * (1 + (t - i) ** 2)
+        return np.where((aged > noise_variance * math.log(t)) & (i < t), np.inf, aged)
 
     return scheme
 
 
 def chain_steps(K: Array, k: int, t: int, noise_variance: float, eta: float) -> int:
-    """SparQ-GP-UCB, Algorithm 2 from the greedy set, until its law is within eq. 56 of the k-DPP.
+    """Return the steps of SparQ-GP-UCB, Algorithm 2, from the greedy set to within eq. 56 of the k-DPP.
 
     All sets are enumerated. The bound is that of Anari et al. 2016 for the chain whose steps from
     one set to a neighbour have probability min(1, ratio) / (2 k (N - k)).
@@ -76,8 +76,8 @@ def chain_steps(K: Array, k: int, t: int, noise_variance: float, eta: float) -> 
     L = K + 1e-8 * np.trace(K) / N * np.eye(N)
     start: list[int] = []
     while len(start) < k:  # Algorithm 3
-        rest = [x for x in range(N) if x not in start]
-        start.append(max(rest, key=lambda x: np.linalg.det(K[np.ix_([*start, x], [*start, x])])))
+        others = [x for x in range(N) if x not in start]
+        start.append(max(others, key=lambda x: np.linalg.det(K[np.ix_([*start, x], [*start, x])])))
     every = [np.linalg.det(L[np.ix_(Z, Z)]) for Z in combinations(range(N), k)]
     probability = np.linalg.det(L[np.ix_(start, start)]) / sum(every)
     epsilon = noise_variance * eta / (4 * t * max(np.diag(K)))
@@ -85,9 +85,11 @@ def chain_steps(K: Array, k: int, t: int, noise_variance: float, eta: float) -> 
 
 
 def variation_budget(values: Array, K: Array) -> float:
-    """SparQ-GP-UCB, eq. 20: the sum of |f_{t+1} - f_t|_k of values (T, A) at points of covariance K.
+    """Return the sum of |f_{t+1} - f_t|_k of values (T, A) at points of covariance K.
 
-    Of functions that take these values, the smallest has the norm sqrt(d^T K^-1 d).
+    This is eq. 20 of SparQ-GP-UCB.
+
+    The smallest norm of a function with the differences d at these points is sqrt(d^T K^-1 d).
     """
     budget = 0.0
     for t in range(len(values) - 1):
@@ -100,12 +102,12 @@ def variation_budget(values: Array, K: Array) -> float:
 
 
 def theorem(log_det_ratio: float) -> float:
-    """SparQ-GP-UCB, Theorem 3.1, with delta = 0.05 and a norm of 1."""
+    """Return the width of SparQ-GP-UCB, Theorem 3.1, with delta = 0.05 and a norm of 1."""
     return math.sqrt(2 * math.log(math.exp(log_det_ratio / 2) * 2 / 0.05)) + 1.0
 
 
 def two(_log_det_ratio: float) -> float:
-    """A constant."""
+    """Return the constant width 2."""
     return 2.0
 
 
@@ -113,7 +115,7 @@ def two(_log_det_ratio: float) -> float:
 
 
 def weighted_median(values: Array, weights: Array) -> float:
-    """The smallest value up to which at least half of the weight lies."""
+    """Return the smallest value with at least half of the weight at or below it."""
     total = 0.0
     for row in sorted(range(len(values)), key=lambda row: values[row]):
         total += weights[row]
@@ -123,7 +125,7 @@ def weighted_median(values: Array, weights: Array) -> float:
 
 
 def moments(y: Array, s2: Array, correlation: Array, floor: float) -> tuple[float, float]:
-    """Robust mean and noise-free deviation of values, each by its share of the domain."""
+    """Return robust mean and noise-free deviation of values with declustering weights."""
     weights = np.array([1 / np.abs(row).sum() for row in correlation])
     weights = weights / weights.sum()
     median = weighted_median(y, weights)
@@ -134,7 +136,7 @@ def moments(y: Array, s2: Array, correlation: Array, floor: float) -> tuple[floa
         y = np.array([min(max(value, low), high) for value in y])
     mean = sum(weights * y)
     spread = sum(weights * (y - mean) ** 2)
-    # What the spread of that sample would be if the reward had a prior deviation of 1, and noise's.
+    # The expected spread of the sample under a prior deviation of 1, and that of the noise.
     of_prior = max(1 - sum(sum(np.outer(weights, weights) * np.abs(correlation))), 0.1)
     of_noise = sum(weights * (1 - weights) * s2)
     return float(mean), math.sqrt(max((spread - of_noise) / of_prior, floor))
@@ -145,7 +147,7 @@ def moments(y: Array, s2: Array, correlation: Array, floor: float) -> tuple[floa
 
 @dataclass(frozen=True)
 class Figures:
-    """What a decision rested on."""
+    """The figures behind a decision."""
 
     beta: float
     in_use: int
@@ -156,7 +158,7 @@ class Figures:
 
 @dataclass
 class Plain:
-    """A UCB policy on finitely many points, by `ask` and `tell` in turn."""
+    """A UCB policy on finitely many points, by alternating `ask` and `tell`."""
 
     points: Array
     kernel: Any
@@ -168,7 +170,7 @@ class Plain:
     epsilon: float = 0.0
     X: list[Array] = field(default_factory=list)
     y: list[float] = field(default_factory=list)
-    answered: tuple[Array, Array, Array] | None = None
+    expert_answers: tuple[Array, Array, Array] | None = None
     anchor: float = 0.0
     scale: float = 1.0
     estimated_at: int = 0
@@ -176,32 +178,32 @@ class Plain:
 
     @property
     def t(self) -> int:
-        """Number of rewards so far."""
+        """Return the number of rewards so far."""
         return len(self.y)
 
     @property
     def visited(self) -> Array:
-        """The distinct points played, in the order of their first play."""
+        """Return the distinct points played, in the order of their first play."""
         return np.array(list(dict.fromkeys(tuple(x.tolist()) for x in self.X)))
 
     def tell(self, x: Array, y: float) -> None:
-        """The reward of the next step; answers of the step before are gone."""
+        """Add the reward of the next step, and drop the answers of the previous one."""
         self.X.append(x)
         self.y.append(y)
-        self.answered = None
+        self.expert_answers = None
 
     def answers(self, points: Array, values: Array, variance: Array) -> None:
-        """What the expert says about this step."""
-        self.answered = points, values, variance
+        """Set the answers of the expert for this step."""
+        self.expert_answers = points, values, variance
 
-    def seen(self) -> tuple[Array, Array, Array, Array]:
-        """Points, times, values and noise variances: rewards, then the expert's answers."""
+    def observations(self) -> tuple[Array, Array, Array, Array]:
+        """Return points, times, values and noise variances of rewards, then of answers."""
         X = np.array(self.X).reshape(self.t, self.points.shape[1])
         i = np.arange(1.0, self.t + 1)
         y, s2 = np.array(self.y), np.full(self.t, self.noise_variance)
-        if self.answered is None:
+        if self.expert_answers is None:
             return X, i, y, s2
-        points, values, variance = self.answered
+        points, values, variance = self.expert_answers
         now = np.full(len(points), float(self.t))
         return (
             np.vstack([X, points]),
@@ -211,11 +213,11 @@ class Plain:
         )
 
     def decay(self, i: Array, j: Array) -> Array:
-        """TV-GP-UCB, eq. 8 of SparQ-GP-UCB: (1 - epsilon)^(|i - j| / 2)."""
+        """Return (1 - epsilon)^(|i - j| / 2), the time kernel of TV-GP-UCB: SparQ-GP-UCB, eq. 8."""
         return np.sqrt(1 - self.epsilon) ** np.abs(i[:, None] - j[None, :])
 
     def estimate(self, X: Array, y: Array, s2: Array, used: NDArray[np.bool_]) -> None:
-        """Mean and scale again, when half as many values again have been seen."""
+        """Estimate mean and scale again, once the number of values has grown by half."""
         n = len(y)
         if n == 0 or n < math.ceil(1.5 * self.estimated_at):
             return
@@ -226,15 +228,15 @@ class Plain:
         self.anchor, self.scale = moments(y[rows], s2[rows], correlation, self.noise_variance)
         self.estimated_at = n
 
-    def leading(self) -> NDArray[np.int64]:
-        """The candidates that tie for the largest bound of the last `ask` (`tvbandits.ties`)."""
+    def tied_candidates(self) -> NDArray[np.int64]:
+        """Return the candidates that tie for the largest bound of the last `ask` (`tvbandits.ties`)."""
         largest = self.ucb.max()
         unit = np.clip(largest - self.ucb.min(), 0.01 * abs(largest), abs(largest))
         return np.flatnonzero(self.ucb >= largest - 1e-9 * unit)
 
     def ask(self) -> tuple[int, Figures]:
-        """The candidate to play at step t + 1."""
-        X, i, y, s2 = self.seen()
+        """Return the candidate to play at step t + 1, and the figures behind it."""
+        X, i, y, s2 = self.observations()
         effective = self.scheme(s2, i, self.t) if self.t else s2
         used = effective < np.inf
         if self.mean == "online":
@@ -251,8 +253,8 @@ class Plain:
         if len(y):
             A = self.kernel(X) * self.decay(i, i) + np.diag(noise)
             if self.mean == "online":
-                by_one, by_y = np.linalg.solve(A, np.ones(len(y))), np.linalg.solve(A, y)
-                centre = (5 * self.anchor + by_y.sum()) / (5 + by_one.sum())
+                solved_ones, solved_y = np.linalg.solve(A, np.ones(len(y))), np.linalg.solve(A, y)
+                centre = (5 * self.anchor + solved_y.sum()) / (5 + solved_ones.sum())
             k = self.kernel(X, self.points) * self.decay(i, now)
             mean = centre + k.T @ np.linalg.solve(A, y - centre)
             variance = prior - (k * np.linalg.solve(A, k)).sum(axis=0)
@@ -260,6 +262,6 @@ class Plain:
         beta = self.width(log_det_ratio)
         self.ucb = mean + beta * self.scale * np.sqrt(np.maximum(variance, 0))
 
-        tied = self.leading()
-        chosen = tied[self.rng.integers(len(tied))] if len(tied) > 1 else tied[0]
-        return int(chosen), Figures(beta, len(y), n_seen - len(y), float(centre), self.scale)
+        tied = self.tied_candidates()
+        choice = tied[self.rng.integers(len(tied))] if len(tied) > 1 else tied[0]
+        return int(choice), Figures(beta, len(y), n_seen - len(y), float(centre), self.scale)

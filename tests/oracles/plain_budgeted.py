@@ -1,6 +1,6 @@
-"""The budgeted policies restated as plainly as they are written down.
+"""The budgeted policies restated plainly from their papers.
 
-BKB and BBKB as in their pseudo-code, GP-BUCB as in the appendix of BBKB: dense matrices, every bound
+BKB and BBKB follow their pseudo-code, GP-BUCB the appendix of BBKB, with dense matrices and every bound
 computed again at every step. Nothing of the package is used, and rewards of one point are not merged.
 `kernel` is a scikit-learn kernel.
 """
@@ -25,35 +25,37 @@ Array = NDArray[np.float64]
 
 
 def distinct(rows: list[int]) -> list[int]:
-    """In order of first appearance."""
+    """Return the distinct rows in order of first appearance."""
     return list(dict.fromkeys(rows))
 
 
-def independent(kernel: Any, X: Array, given: Array, tolerance: float) -> Array:
-    """Rows of X that do not follow from `given` and each other, in their order.
+def independent(kernel: Any, X: Array, dictionary: Array, tolerance: float) -> Array:
+    """Return the rows of X that are independent of `dictionary` and of each other, in their order.
 
-    Repeatedly the one of largest conditional variance, as long as that is above the tolerance, a share
-    of its prior variance.
+    The row of the largest conditional variance is added repeatedly, as long as that is above the
+    tolerance, a share of its prior variance.
     """
     prior = kernel.diag(X)
-    taken: list[int] = []
-    while len(taken) < len(X):
-        z = Sparse(kernel, np.concatenate([given, X[taken]]), X, X, prior).Z
+    selected: list[int] = []
+    while len(selected) < len(X):
+        z = Sparse(kernel, np.concatenate([dictionary, X[selected]]), X, X, prior).Z
         share = 1 - (z**2).sum(axis=1) / prior
-        share[taken] = -1.0
+        share[selected] = -1.0
         if share.max() <= tolerance:
             break
-        taken.append(int(share.argmax()))
-    return np.asarray(X[sorted(taken)])
+        selected.append(int(share.argmax()))
+    return np.asarray(X[sorted(selected)])
 
 
 # --- widths ---------------------------------------------------------------------------------------
 
 
-def bkb_width(delta: float, F: float = 1.0, eps: float = 0.5) -> Callable[[Plainly], float]:
-    """[B] Theorem 2 with lambda = xi^2 and kappa = 1, in units of the posterior deviation."""
+def bkb_width(
+    delta: float, F: float = 1.0, eps: float = 0.5
+) -> Callable[[PlainBatchPolicy], float]:
+    """Return the width of [B] Theorem 2 with lambda = xi^2 and kappa = 1, relative to the deviation."""
 
-    def width(policy: Plainly) -> float:
+    def width(policy: PlainBatchPolicy) -> float:
         t, alpha = len(policy.rows), (1 + eps) / (1 - eps)
         if t == 0:
             return 2 * math.sqrt(math.log(1 / delta)) + (1 + 1 / math.sqrt(1 - eps)) * F
@@ -64,10 +66,10 @@ def bkb_width(delta: float, F: float = 1.0, eps: float = 0.5) -> Callable[[Plain
     return width
 
 
-def bbkb_width(delta: float, F: float = 1.0) -> Callable[[Plainly], float]:
-    """[BB] Theorem 2, scaled likewise."""
+def bbkb_width(delta: float, F: float = 1.0) -> Callable[[PlainBatchPolicy], float]:
+    """Return the width of [BB] Theorem 2, in the same units."""
 
-    def width(policy: Plainly) -> float:
+    def width(policy: PlainBatchPolicy) -> float:
         information = sum(math.log(1 + 3 * share) for share in policy.at_start)
         return 2 * math.sqrt(information + math.log(1 / delta)) + (1 + math.sqrt(2)) * F
 
@@ -76,23 +78,23 @@ def bbkb_width(delta: float, F: float = 1.0) -> Callable[[Plainly], float]:
 
 # --- when a batch ends ----------------------------------------------------------------------------
 
-Ends = Callable[["Plainly"], bool]
+BatchEnd = Callable[["PlainBatchPolicy"], bool]
 
 
-def at_once(_policy: Plainly) -> bool:
-    """BKB."""
+def at_once(_policy: PlainBatchPolicy) -> bool:
+    """Return that the batch of BKB ends."""
     return True
 
 
-def lemma_1(C: float) -> Ends:
-    """1 + sum_s sigma~_fb^2(x_s) / lambda > C."""
+def lemma_1(C: float) -> BatchEnd:
+    """Return the rule 1 + sum_s sigma~_fb^2(x_s) / lambda > C."""
     return lambda p: 1 + sum(p.start_shares) > C
 
 
-def lemma_3(C: float) -> Ends:
-    """The same, and somewhere 1 + sum_s k~_fb(x, x_s)^2 / (sigma~_fb^2(x) lambda) > C."""
+def lemma_3(C: float) -> BatchEnd:
+    """Return Lemma 1 and, for some x, 1 + sum_s k~_fb(x, x_s)^2 / (sigma~_fb^2(x) lambda) > C."""
 
-    def ends(p: Plainly) -> bool:
+    def ends(p: PlainBatchPolicy) -> bool:
         if not lemma_1(C)(p):
             return False
         k = p.start.covariance(p.points, p.points[p.batch])
@@ -101,8 +103,8 @@ def lemma_3(C: float) -> Ends:
     return ends
 
 
-def product(C: float) -> Ends:
-    """prod_s (1 + sigma_{s-1}^2(x_s) / lambda) > C."""
+def product(C: float) -> BatchEnd:
+    """Return the rule prod_s (1 + sigma_{s-1}^2(x_s) / lambda) > C."""
     return lambda p: math.prod(1 + share for share in p.now_shares) > C
 
 
@@ -110,17 +112,17 @@ def product(C: float) -> Ends:
 
 
 @dataclass
-class Plainly:
+class PlainBatchPolicy:
     """A batch policy on finitely many points: `begin` a batch, `add` its points, `tell` rewards.
 
-    `oversampling` 0 is the exact posterior.
+    The posterior is exact if `oversampling` is 0.
     """
 
     points: Array
     kernel: Any
     noise: float
-    width: Callable[[Plainly], float]
-    ends: Ends
+    width: Callable[[PlainBatchPolicy], float]
+    ends: BatchEnd
     C: float = 1.0
     mean: float = 0.0
     oversampling: float = 0.0
@@ -141,7 +143,7 @@ class Plainly:
         self.now = self.start
 
     def posterior(self) -> Sparse | Dense:
-        """On the rewards so far, and on the points of the batch with any rewards."""
+        """Return the posterior given the rewards so far, and points of the batch at their mean."""
         rows = self.rows + self.batch
         y = np.array(self.y + [self.mean] * len(self.batch)) - self.mean
         X, v = self.points[rows], np.full(len(rows), self.noise)
@@ -150,44 +152,42 @@ class Plainly:
         S = self.points[:0] if self.S is None else self.S
         return Sparse(self.kernel, S, X, y[:, None], v)
 
-    def resparsify(self, rng: np.random.Generator) -> None:
-        """[BB] lines 11 to 16: with variances of the batch's start, before the new rewards."""
+    def draw_dictionary(self, rng: np.random.Generator) -> None:
+        """Draw a dictionary by [BB] lines 11 to 16, with variances from the start of the batch."""
         visited = distinct(self.rows)
         X = self.points[visited]
         coin = np.minimum(1, self.oversampling * self.start.variance(X) / self.noise)
         plays = np.array([self.rows.count(i) for i in visited])
-        p = (
-            1 - (1 - coin) ** plays
-        )  # with one number for each point, that one of its plays is drawn
-        drawn = rng.random(len(visited)) < p
-        if not drawn.any():
-            drawn[p.argmax()] = True
-        fresh = X[drawn]
+        p = 1 - (1 - coin) ** plays  # the probability that at least one play of a point is drawn
+        mask = rng.random(len(visited)) < p
+        if not mask.any():
+            mask[p.argmax()] = True
+        new_points = X[mask]
         if not self.keep:
-            self.S = fresh
+            self.S = new_points
             return
         S = X[:0] if self.S is None else self.S
-        new = independent(self.kernel, fresh, S, self.tolerance)
+        new = independent(self.kernel, new_points, S, self.tolerance)
         self.S = np.concatenate([S, new])
         if len(self.S) > 2 * max(p.sum(), 8):
-            self.S = independent(self.kernel, fresh, X[:0], self.tolerance)
+            self.S = independent(self.kernel, new_points, X[:0], self.tolerance)
 
     def begin(self, rng: np.random.Generator) -> None:
-        """Condition on all rewards; a new batch."""
+        """Begin a batch, conditioned on all rewards."""
         self.batch, self.start_shares, self.now_shares = [], [], []
         if self.rows and self.oversampling:
-            self.resparsify(rng)
+            self.draw_dictionary(rng)
         self.start = self.now = self.posterior()
         self.mu = self.mean + self.start.mean(self.points)[:, 0]
         self.beta = self.width(self)
 
     def ucb(self) -> Array:
-        """mu_fb + C beta sigma_t at all points."""
+        """Return mu_fb + C beta sigma_t at all points."""
         now = self.now.variance(self.points)
         return np.asarray(self.mu + self.C * self.beta * np.sqrt(np.maximum(now, 0)))
 
     def add(self, row: int) -> bool:
-        """One more point; whether the batch ends with it."""
+        """Add a point, and return whether the batch ends with it."""
         x = self.points[[row]]
         self.start_shares.append(float(self.start.variance(x)[0]) / self.noise)
         self.now_shares.append(float(self.now.variance(x)[0]) / self.noise)
@@ -196,16 +196,16 @@ class Plainly:
         return self.ends(self)
 
     def tell(self, y: Array) -> None:
-        """The rewards of the batch."""
+        """Add the rewards of the batch."""
         self.at_start += self.start_shares
         self.rows += self.batch
         self.y += y.tolist()
 
 
 def uncertainty_sampling(points: Array, kernel: Any, noise: float, P: int) -> list[int]:
-    """Rows that [BB] Algorithm 3 plays, until no exact variance exceeds noise / P.
+    """Return the rows that [BB] Algorithm 3 plays, until no exact variance exceeds noise / P.
 
-    The paper's loop plays one more: it looks at the variance of a point that is chosen already.
+    The paper's loop plays one more, as it compares the variance of a point that is already selected.
     """
     rows: list[int] = []
     while True:

@@ -15,8 +15,8 @@ def plain_mini_gp_ucb(
     width: float,
     batches: int,
 ) -> list[tuple[int, int]]:
-    """Row and number of plays of each batch after the first play of row `first`, with RBF(2), mean 0."""
-    kernel, rows, found = RBF(2.0), [int(first)], []
+    """Return row and number of plays of each batch after the play of `first`, with RBF(2) and mean 0."""
+    kernel, rows, batches_played = RBF(2.0), [int(first)], []
     for _ in range(batches):
         inverse = np.linalg.inv(kernel(X[rows]) + noise * np.eye(len(rows)))
         cross = kernel(X, X[rows])
@@ -25,5 +25,5 @@ def plain_mini_gp_ucb(
         row = int(np.argmax(mean + width * np.sqrt(variance)))
         times = max(1, int((ratio**2 - 1.0) * noise / variance[row]))
         rows += [row] * times
-        found.append((row, times))
-    return found
+        batches_played.append((row, times))
+    return batches_played

@@ -1,4 +1,4 @@
-"""Rivals restated plainly: dense algebra, a loop for every sum, nothing shared with the package."""
+"""Rivals restated plainly: dense algebra and a loop for every sum, without the package."""
 
 import math
 from collections.abc import Callable
@@ -21,7 +21,7 @@ def matern32(r: Any) -> Any:
 
 
 def relevances_by_leaving_out(K: Array, noise: float, y: Array, C: Array) -> Array:
-    """W-DBO's criterion, with an inverse for every observation that is left out.
+    """Return the criterion of W-DBO, with an inverse for every observation that is left out.
 
     With weights w(z) = k(z)^T A y and A the inverse, the squared difference of means integrates to
     d^T C d for d = A y - (A_i y_i, 0), and the difference of variances to the sum of (A - A_i) o C.
@@ -29,14 +29,16 @@ def relevances_by_leaving_out(K: Array, noise: float, y: Array, C: Array) -> Arr
     n = len(y)
     whole = np.linalg.inv(K + noise * np.eye(n))
     size = (whole @ y) @ C @ (whole @ y) + (whole * C).sum()
-    found = []
+    relevances = []
     for i in range(n):
-        left = [j for j in range(n) if j != i]
-        smaller = np.zeros((n, n))
-        smaller[np.ix_(left, left)] = np.linalg.inv(K[np.ix_(left, left)] + noise * np.eye(n - 1))
-        d = whole @ y - smaller @ y
-        found.append(math.sqrt((d @ C @ d + ((whole - smaller) * C).sum()) / size))
-    return np.array(found)
+        others = [j for j in range(n) if j != i]
+        without = np.zeros((n, n))
+        without[np.ix_(others, others)] = np.linalg.inv(
+            K[np.ix_(others, others)] + noise * np.eye(n - 1)
+        )
+        d = whole @ y - without @ y
+        relevances.append(math.sqrt((d @ C @ d + ((whole - without) * C).sum()) / size))
+    return np.array(relevances)
 
 
 def drift_posterior(
@@ -48,7 +50,7 @@ def drift_posterior(
     noise: float,
     now: float,
 ) -> tuple[Array, Array]:
-    """Mean and covariance of all candidates at `now` under TV-GP-UCB's model, densely."""
+    """Return mean and covariance of all candidates at `now` under the model of TV-GP-UCB."""
     if not rows:
         return np.zeros(len(K)), K
     times = np.array(t)
@@ -58,20 +60,20 @@ def drift_posterior(
     return cross.T @ np.linalg.solve(G, np.array(y)), K - cross.T @ np.linalg.solve(G, cross)
 
 
-def known_by_the_future(V: float, gamma: float, noise: float, steps: int) -> float:
-    """Variance of E[theta_{t+1} | later rewards] of one AR(1) arm, with so many later rewards."""
+def variance_explained_by_future(V: float, gamma: float, noise: float, steps: int) -> float:
+    """Return the variance of E[theta_{t+1} | later rewards] of an AR(1) arm, with `steps` rewards."""
     delta = 1 - gamma**2
     times = np.arange(1, steps + 1)
-    # theta_{t+1+k} = gamma^k theta_{t+1} + what came since.
-    since = np.zeros((steps, steps))
+    # theta_{t+1+k} = gamma^k theta_{t+1} + innovations.
+    innovations = np.zeros((steps, steps))
     for i, a in enumerate(times):
         for j, b in enumerate(times):
             low = min(a, b)
-            since[i, j] = delta * sum(
+            innovations[i, j] = delta * sum(
                 gamma ** (a - m) * gamma ** (b - m) for m in range(1, low + 1)
             )
     loads = gamma**times
-    G = V * np.outer(loads, loads) + since + noise * np.eye(steps)
+    G = V * np.outer(loads, loads) + innovations + noise * np.eye(steps)
     return float(V * loads @ np.linalg.solve(G, V * loads))
 
 
@@ -88,7 +90,7 @@ def plain_master(
     regret: float,
     factor: float,
 ) -> tuple[list[int], list[int]]:
-    """MASTER (Wei & Luo 2021, Algorithms 1 to 3) around GP-UCB: rows played, and steps of restarts."""
+    """Return rows and restart steps of MASTER (Wei & Luo 2021, Alg. 1 to 3) around GP-UCB."""
 
     def rho(t: int) -> float:
         return min(1.0, regret / math.sqrt(t))
@@ -96,7 +98,7 @@ def plain_master(
     def rho_hat(t: int) -> float:
         return factor * (math.log2(horizon) + 1) * math.log(horizon / delta) * rho(t)
 
-    played: list[int] = []
+    rows_played: list[int] = []
     restarts: list[int] = []
     n, copies, optimistic, rewards = 0, [], [], []  # type: ignore[var-annotated]
     for step in range(1, steps + 1):
@@ -113,7 +115,7 @@ def plain_master(
         bound = mean + width * np.sqrt(variance)
         row = int(np.argmax(bound))
         y = reward(row, step)
-        played.append(row)
+        rows_played.append(row)
         active["rows"].append(row)
         active["y"].append(y)
         optimistic.append(float(bound[row]))
@@ -130,7 +132,7 @@ def plain_master(
             n, copies, optimistic, rewards = 0, [], [], []
         elif s + 1 == 2**n:
             n, copies, optimistic, rewards = n + 1, [], [], []
-    return played, restarts
+    return rows_played, restarts
 
 
 def plain_length_scale_balancing(
@@ -145,10 +147,10 @@ def plain_length_scale_balancing(
     delta: float,
     window: int | None = None,
 ) -> tuple[list[int], list[float], list[tuple[int, float]]]:
-    """LB-GP-UCB (Ziomek 2024) on an interval of length 1: rows, length scales, and rejections.
+    """Return rows, length scales and rejections of LB-GP-UCB (Ziomek 2024) on an interval of length 1.
 
-    `kernel` makes the matrix of all candidates from a length scale. A length scale is added at most once
-    a step, as in the authors' program.
+    `kernel` returns the matrix of all candidates for a length scale. At most one length scale is added
+    in a step, as in the authors' program.
     """
 
     def g(t: int) -> float:
@@ -159,12 +161,14 @@ def plain_length_scale_balancing(
         return math.sqrt(n * size) * (math.sqrt(size) + 1)
 
     def is_due(theta: float, t: int) -> bool:
-        return theta > longest / g(t) * (1 + 1e-9)  # as long is not longer, whatever rounding does
+        return theta > longest / g(t) * (
+            1 + 1e-9
+        )  # an equal length counts as not longer, despite rounding
 
-    everything = [longest]
-    while is_due(everything[-1] * math.exp(-1 / 6), 1):
-        everything.append(everything[-1] * math.exp(-1 / 6))
-    out: dict[float, int] = {}
+    length_scales = [longest]
+    while is_due(length_scales[-1] * math.exp(-1 / 6), 1):
+        length_scales.append(length_scales[-1] * math.exp(-1 / 6))
+    rejected: dict[float, int] = {}
     rows: list[int] = []
     thetas: list[float] = []
     rewards: list[float] = []
@@ -172,16 +176,18 @@ def plain_length_scale_balancing(
     rejections: list[tuple[int, float]] = []
     for t in range(1, steps + 1):
         past = range(0 if window is None else max(t - 1 - window, 0), t - 1)
-        remaining = [each for each in everything if each not in out]
+        remaining = [each for each in length_scales if each not in rejected]
         n = {each: sum(thetas[s] == each for s in past) for each in remaining}
         theta = min(remaining, key=lambda each: regret(n[each] + 1, each))
         K = kernel(theta)
         mean, variance = np.zeros(len(K)), np.diag(K).copy()
         if len(past):
-            seen, y = [rows[s] for s in past], np.array([rewards[s] for s in past])
-            inverse = np.linalg.inv(K[np.ix_(seen, seen)] + noise * np.eye(len(seen)))
-            mean = y.mean() + K[:, seen] @ inverse @ (y - y.mean())
-            variance = variance - np.diag(K[:, seen] @ inverse @ K[seen])
+            past_rows, y = [rows[s] for s in past], np.array([rewards[s] for s in past])
+            inverse = np.linalg.inv(
+                K[np.ix_(past_rows, past_rows)] + noise * np.eye(len(past_rows))
+            )
+            mean = y.mean() + K[:, past_rows] @ inverse @ (y - y.mean())
+            variance = variance - np.diag(K[:, past_rows] @ inverse @ K[past_rows])
         deviation = np.sqrt(np.maximum(variance, 0))
         row = int(np.argmax(mean + width * deviation))
         rows.append(row)
@@ -190,20 +196,20 @@ def plain_length_scale_balancing(
         widths.append(width * float(deviation[row]))
         first = 0 if window is None else max(t - window, 0)
         if window is not None:
-            out = {each: at for each, at in out.items() if at > t - window}
-        remaining = [each for each in everything if each not in out]
+            rejected = {each: at for each, at in rejected.items() if at > t - window}
+        remaining = [each for each in length_scales if each not in rejected]
         plays = {each: [s for s in range(first, t) if thetas[s] == each] for each in remaining}
         if all(plays.values()):
             clock = t if window is None else min(t, window)
             xi = 2 * noise * math.log(len(remaining) * math.pi**2 * clock**2 / (6 * delta))
-            earned = {each: np.mean([rewards[s] for s in plays[each]]) for each in remaining}
+            means = {each: np.mean([rewards[s] for s in plays[each]]) for each in remaining}
             spread = {each: math.sqrt(xi / len(plays[each])) for each in remaining}
-            floor = max(earned[each] - spread[each] for each in remaining)
+            floor = max(means[each] - spread[each] for each in remaining)
             for each in remaining:
-                most = earned[each] + np.mean([widths[s] for s in plays[each]]) + spread[each]
-                if most < floor:
-                    out[each] = t
+                upper = means[each] + np.mean([widths[s] for s in plays[each]]) + spread[each]
+                if upper < floor:
+                    rejected[each] = t
                     rejections.append((t, each))
-        if is_due(everything[-1] * math.exp(-1 / 6), t + 1):
-            everything.append(everything[-1] * math.exp(-1 / 6))
+        if is_due(length_scales[-1] * math.exp(-1 / 6), t + 1):
+            length_scales.append(length_scales[-1] * math.exp(-1 / 6))
     return rows, thetas, rejections

@@ -15,13 +15,13 @@ Array = NDArray[np.float64]
 
 
 def pseudo_root(K: Array) -> Array:
-    """K^{+/2} as a matrix (n, rank)."""
+    """Return K^{+/2} as a matrix (n, rank)."""
     return _root(K.tobytes(), len(K)) if len(K) else np.zeros((0, 0))
 
 
 @lru_cache(maxsize=32)
 def _root(entries: bytes, n: int, cutoff: float = 1e-13) -> Array:
-    """The same, once for each matrix: one dictionary serves many posteriors."""
+    """Return the root of a matrix given as bytes; cached, as dictionaries serve many posteriors."""
     U, s, _ = np.linalg.svd(np.frombuffer(entries).reshape(n, n), hermitian=True)
     large = s > cutoff * s[0]
     return np.asarray(U[:, large] / np.sqrt(s[large]))
@@ -29,7 +29,7 @@ def _root(entries: bytes, n: int, cutoff: float = 1e-13) -> Array:
 
 @dataclass(frozen=True)
 class Sparse:
-    """mu and sigma~^2 of [B] eqs. 3-5 in Bayesian scaling, with S an array of points."""
+    """The posterior of [B] eqs. 3-5 in Bayesian scaling, on the dictionary S, an array of points."""
 
     kernel: Any
     S: Array
@@ -42,7 +42,7 @@ class Sparse:
         return pseudo_root(self.kernel(self.S) if len(self.S) else np.zeros((0, 0)))
 
     def z(self, X: Array) -> Array:
-        """K_S^{+/2} k_S(x) of points (n, d), shape (n, rank)."""
+        """Return K_S^{+/2} k_S(x) of points (n, d), shape (n, rank)."""
         if len(self.S) == 0 or len(X) == 0:
             return np.zeros((len(X), self.root.shape[1]))
         return np.asarray(self.kernel(X, self.S) @ self.root)
@@ -65,8 +65,8 @@ class Sparse:
 
     def variance(self, X: Array) -> Array:
         z = self.z(X)
-        spent = (z * np.linalg.solve(self.V, z.T).T).sum(axis=1)
-        return np.asarray(self.kernel.diag(X) - (z**2).sum(axis=1) + spent)
+        explained = (z * np.linalg.solve(self.V, z.T).T).sum(axis=1)
+        return np.asarray(self.kernel.diag(X) - (z**2).sum(axis=1) + explained)
 
     def log_det_ratio(self) -> float:
         half = np.diag(self.v**-0.5)

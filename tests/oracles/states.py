@@ -1,4 +1,4 @@
-"""Whether two states are the same to the last bit."""
+"""Bitwise comparison of states."""
 
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -7,13 +7,13 @@ import numpy as np
 
 
 def fingerprint(value: Any) -> Any:
-    """Something that is equal for two states exactly where they agree bit for bit.
+    """Return a value that is equal for two states exactly if they agree bit for bit.
 
-    Where and how arrays are stored is left out.
+    The memory layout of arrays is ignored.
     """
     if isinstance(value, np.ndarray):
         return value.shape, str(value.dtype), np.ascontiguousarray(value).tobytes()
-    if hasattr(value, "buffer"):  # rows that grow: what is behind the last one is not theirs
+    if hasattr(value, "buffer"):  # an append buffer may have rows beyond those of the view
         return fingerprint(value.array)
     if is_dataclass(value):
         names = [each.name for each in fields(value) if each.name != "storage"]

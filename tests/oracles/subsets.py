@@ -1,4 +1,4 @@
-"""Laws of random subsets of k items, by enumerating all of them."""
+"""Laws of random subsets of k items, by enumeration."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -14,22 +14,22 @@ Sampler = Callable[[np.random.Generator], Subset]
 
 
 def subsets(n: int, k: int) -> list[Subset]:
-    """All of them, in order."""
+    """Return all subsets of size k, in order."""
     return list(combinations(range(n), k))
 
 
 def law(L: Array, k: int) -> Array:
-    """Probability of each subset under a k-DPP, in the order of `subsets`, by determinants."""
+    """Return the probability of each subset under a k-DPP, in the order of `subsets`."""
     weights = np.array([np.linalg.det(L[np.ix_(Z, Z)]) for Z in subsets(len(L), k)])
     return np.asarray(weights / weights.sum())
 
 
 def transition_matrix(L: Array, k: int) -> Array:
-    """The lazy swap chain of SparQ-GP-UCB, Alg. 2, every entry from two determinants."""
-    N, every = len(L), subsets(len(L), k)
-    number = {Z: a for a, Z in enumerate(every)}
-    P = np.zeros((len(every), len(every)))
-    for a, Z in enumerate(every):
+    """Return the matrix of the lazy swap chain of SparQ-GP-UCB, Alg. 2, by determinants."""
+    N, all_subsets = len(L), subsets(len(L), k)
+    number = {Z: a for a, Z in enumerate(all_subsets)}
+    P = np.zeros((len(all_subsets), len(all_subsets)))
+    for a, Z in enumerate(all_subsets):
         for i in Z:
             for j in set(range(N)) - set(Z):
                 other = tuple(sorted((set(Z) - {i}) | {j}))
@@ -39,15 +39,15 @@ def transition_matrix(L: Array, k: int) -> Array:
     return P
 
 
-def p_value(counts: Counter[Subset], probabilities: Array, every: list[Subset]) -> float:
-    """Chi-square of counts of independent draws; rare subsets are pooled into one cell."""
-    assert set(counts) <= set(every)
-    observed = np.array([counts[Z] for Z in every], dtype=float)
+def p_value(counts: Counter[Subset], probabilities: Array, all_subsets: list[Subset]) -> float:
+    """Return the chi-square p-value of counts of independent draws; rare subsets are pooled."""
+    assert set(counts) <= set(all_subsets)
+    observed = np.array([counts[Z] for Z in all_subsets], dtype=float)
     n = observed.sum()
     rare = probabilities * n < 5
     observed = np.append(observed[~rare], observed[rare].sum())
     expected = n * np.append(probabilities[~rare], probabilities[rare].sum())
-    if expected[-1] < 5:  # too little even when pooled: its draws are judged with the last cell
+    if expected[-1] < 5:  # still too rare when pooled: add it to the last cell
         observed[-2:] = observed[-2:].sum(), 0
         expected[-2:] = expected[-2:].sum(), 0
     used = expected > 0
@@ -55,7 +55,7 @@ def p_value(counts: Counter[Subset], probabilities: Array, every: list[Subset]) 
     return float(chi2.sf(statistic, used.sum() - 1))
 
 
-def p_value_of(sampler: Sampler, probabilities: Array, every: list[Subset], n: int) -> float:
-    """The same for n draws of a sampler, at a fixed seed."""
+def p_value_of(sampler: Sampler, probabilities: Array, all_subsets: list[Subset], n: int) -> float:
+    """Return the p-value of n draws of a sampler, at a fixed seed."""
     rng = np.random.default_rng(20)
-    return p_value(Counter(sampler(rng) for _ in range(n)), probabilities, every)
+    return p_value(Counter(sampler(rng) for _ in range(n)), probabilities, all_subsets)

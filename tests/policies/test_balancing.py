@@ -1,4 +1,4 @@
-"""LB-GP-UCB: which length scale plays, what it plays, and which are rejected."""
+"""LB-GP-UCB: the length scales that play or are rejected, and the points played."""
 
 import math
 from typing import Any
@@ -15,14 +15,14 @@ from tvbandits.policies.rivals.balancing import log_suspected_regret, with_lengt
 LINE = Candidates(np.linspace(0.0, 1.0, 25)[:, None])
 
 
-def world(row: int, t: int) -> float:
+def reward(row: int, t: int) -> float:
     x = float(LINE.X[row, 0])
     y = 0.6 * x + math.exp(-((x - 0.2) ** 2) / 0.0128) * 0.62
     return y if t <= 60 else 1.0 - y
 
 
 def kernel(length: float) -> Any:
-    return RBF(length) * DotProduct(1.0)  # no two points are alike: nothing ties
+    return RBF(length) * DotProduct(1.0)  # no two points are alike, so that none tie
 
 
 CASES = {
@@ -34,12 +34,12 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_plays_and_rejects_as_its_restatement(case: str) -> None:
+def test_lb_gp_ucb_matches_its_plain_restatement(case: str) -> None:
     steps, parts, rejecting = CASES[case]
     values: Any = dict(parts)
     rows, thetas, rejections = plain_length_scale_balancing(
         lambda length: kernel(length)(LINE.X),
-        world,
+        reward,
         steps=steps,
         longest=0.4,
         growth=0.5,
@@ -53,22 +53,22 @@ def test_it_plays_and_rejects_as_its_restatement(case: str) -> None:
         beta=values["width"],
         window=values["window"],
     )
-    played, by, gone = [], [], []
+    points, length_scales, rejected = [], [], []
     for t in range(1, steps + 1):
         x, before = player.ask(float(t)), dict(player.rule.rejected)
-        played.append(int(LINE.index(x)[0]))
-        by.append(0.4 * player.rule.ratio(player.rule.pending[-1][1]))
-        player.tell(x, [world(played[-1], t)], float(t))
+        points.append(int(LINE.index(x)[0]))
+        length_scales.append(0.4 * player.rule.ratio(player.rule.pending[-1][1]))
+        player.tell(x, [reward(points[-1], t)], float(t))
         new = {j: at for j, at in player.rule.rejected.items() if before.get(j) != at}
-        gone += [(at, 0.4 * player.rule.ratio(j)) for j, at in new.items()]
+        rejected += [(at, 0.4 * player.rule.ratio(j)) for j, at in new.items()]
         assert player.info.posterior.dictionary_size == min(t, values["window"] or t)
-    assert played == rows
-    np.testing.assert_allclose(by, thetas)
-    np.testing.assert_allclose(gone, rejections)
-    assert bool(gone) is rejecting
+    assert points == rows
+    np.testing.assert_allclose(length_scales, thetas)
+    np.testing.assert_allclose(rejected, rejections)
+    assert bool(rejected) is rejecting
 
 
-def test_a_rejected_length_scale_comes_back_when_the_window_has_passed() -> None:
+def test_lb_gp_ucb_brings_a_rejected_length_scale_back_after_the_window() -> None:
     player: Any = policies.lb_gp_ucb(LINE, kernel=RBF(0.2), noise_variance=0.01, window=10)
     player.rule.rejected, player.rule.reward_count = {0: 1}, 1
     for t in range(2, 11):
@@ -78,7 +78,7 @@ def test_a_rejected_length_scale_comes_back_when_the_window_has_passed() -> None
     assert 0 in player.rule.candidates(11)
 
 
-def test_logarithm_of_suspected_regret_is_that_of_the_formula() -> None:
+def test_log_suspected_regret_matches_its_formula() -> None:
     assert log_suspected_regret(1, 0.2, 2) == -math.inf
     for n, theta, d in ((2, 0.3, 1), (7, 0.05, 2), (400, 0.2, 4)):
         size = theta**-d * math.log(n) ** (d + 1)
@@ -87,7 +87,7 @@ def test_logarithm_of_suspected_regret_is_that_of_the_formula() -> None:
     assert math.isfinite(log_suspected_regret(500, 1e-3, 200))
 
 
-def test_shorter_kernels_have_all_their_length_scales_shortened() -> None:
+def test_with_length_scales_shortens_all_length_scales() -> None:
     whole = ConstantKernel(2.0) * Matern([0.4, 0.2], nu=2.5) + RBF(1.0)
     shorter = with_length_scales(whole, 0.5)
     X = np.random.default_rng(0).uniform(size=(6, 2))
@@ -99,7 +99,7 @@ def test_shorter_kernels_have_all_their_length_scales_shortened() -> None:
 
 
 @pytest.mark.parametrize(
-    ("domain", "given", "longest"),
+    ("domain", "kernel", "longest"),
     [
         (Box([(0, 10)]), None, 0.3),
         (Box([(0, 10), (0, 0.1)]), None, 0.3),
@@ -108,27 +108,27 @@ def test_shorter_kernels_have_all_their_length_scales_shortened() -> None:
         (Space(power=(0, 30)), None, 0.25),
     ],
 )
-def test_longest_length_scale_is_a_share_of_the_side(
-    domain: Box | Space, given: Any, longest: float
+def test_lb_gp_ucb_takes_the_longest_length_scale_from_kernel_or_domain(
+    domain: Box | Space, kernel: Any, longest: float
 ) -> None:
-    player: Any = policies.lb_gp_ucb(domain, kernel=given)
+    player: Any = policies.lb_gp_ucb(domain, kernel=kernel)
     assert player.rule.longest == pytest.approx(longest)
 
 
-def test_plays_that_are_out_together_all_count() -> None:
+def test_lb_gp_ucb_counts_all_pending_plays() -> None:
     player: Any = policies.lb_gp_ucb(LINE, kernel=RBF(0.2), noise_variance=0.01)
     X = np.concatenate([player.ask(float(t)) for t in (1, 2, 3, 4)])
     assert [each[1] for each in player.rule.pending] == [0, 1, 2, 3]
     assert len(np.unique(X)) == 4
     player.drop(X[[3]])
     player.tell(X[[2, 0]], [0.2, 0.1], [3.0, 1.0])
-    player.tell([[0.5]], [0.3], 2.0)  # nobody asked for that
+    player.tell([[0.5]], [0.3], 2.0)  # without an `ask`
     assert player.rule.sources == [2, 0, -1]
     player.ask(5.0)
     assert [each[1] for each in player.rule.pending] == [1, 3]
 
 
-def test_prior_mean_is_that_of_an_unknown_point() -> None:
+def test_lb_gp_ucb_predicts_the_prior_mean_at_an_unknown_point() -> None:
     player: Any = policies.lb_gp_ucb(LINE, kernel=RBF(1e-3), noise_variance=0.01, mean=4.0)
     player.tell([[0.0]], [5.0], 1.0)
     mean, deviation = player.rule.posterior(0, player.record.pending)(LINE.X)
@@ -136,22 +136,22 @@ def test_prior_mean_is_that_of_an_unknown_point() -> None:
     np.testing.assert_allclose(deviation, [math.sqrt(1 - 1 / 1.01), *[1.0] * 24])
 
 
-def test_what_it_cannot_use_is_refused() -> None:
+def test_lb_gp_ucb_refuses_invalid_parameters() -> None:
     refused(ValueError, "must have a length scale", policies.lb_gp_ucb, LINE, kernel=DotProduct())
     for name, value in {"window": 0, "growth": 0.0, "delta": 1.0, "beta": "theory"}.items():
         refused(ValueError, name, policies.lb_gp_ucb, LINE, **{name: value})
 
 
-def test_a_run_with_a_window_follows_a_reward_that_turns_round() -> None:
-    lost = {}
+def test_lb_gp_ucb_with_a_window_follows_a_reversed_reward() -> None:
+    mean_regrets = {}
     for window in (None, 30):
         player = policies.lb_gp_ucb(LINE, noise_variance=1e-4, window=window, scale=0.3, beta=1.0)
         regrets = []
         for t in range(1, 121):
             x = player.ask(float(t))
-            rewards = [world(row, t) for row in range(len(LINE))]
+            rewards = [reward(row, t) for row in range(len(LINE))]
             y = rewards[int(LINE.index(x)[0])]
             player.tell(x, [y], float(t))
             regrets.append(max(rewards) - y)
-        lost[window] = np.mean(regrets[60:])
-    assert lost[30] < 0.6 * lost[None]
+        mean_regrets[window] = np.mean(regrets[60:])
+    assert mean_regrets[30] < 0.6 * mean_regrets[None]

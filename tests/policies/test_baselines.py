@@ -21,26 +21,26 @@ SQUARE = Candidates.grid([(0.0, 1.0), (0.0, 2.0)], 3)
 BOX = Box([[-1.0, 1.0], [0.0, 5.0]])
 
 
-def played(player: Player, steps: int) -> Array:
+def play_points(player: Player, steps: int) -> Array:
     return play(player, lambda _, t: [math.sin(t)], [float(step) for step in range(steps)])
 
 
-def drawn(player: Player) -> Array:
-    """What it would play, without leaving a point out: one that is out does not come again."""
+def ask_and_drop(player: Player) -> Array:
+    """Return the next point, and drop it, as a pending point is not played again."""
     X = player.ask()
     player.drop(X)
     return X
 
 
-def test_every_candidate_is_equally_likely() -> None:
-    rows = SQUARE.index(played(policies.uniform(SQUARE, seed=1), 1800))
+def test_uniform_plays_each_candidate_with_equal_probability() -> None:
+    rows = SQUARE.index(play_points(policies.uniform(SQUARE, seed=1), 1800))
     assert chisquare(np.bincount(rows, minlength=9)).pvalue > 1e-3
-    # One draw says nothing about the next.
+    # Successive points are independent.
     pairs = np.bincount(9 * rows[:-1:2] + rows[1::2], minlength=81)
     assert chisquare(pairs).pvalue > 1e-3
 
 
-# --- what all of them share -----------------------------------------------------------------------
+# --- all baselines --------------------------------------------------------------------------------
 
 PLAYERS: dict[str, Callable[..., Player]] = {
     "uniform": policies.uniform,
@@ -55,14 +55,14 @@ each_domain = pytest.mark.parametrize("domain", [SQUARE, BOX], ids=["candidates"
 
 
 @each_player
-def test_what_was_told_may_be_overwritten(make: Callable[..., Player]) -> None:
+def test_baselines_copy_points_and_rewards(make: Callable[..., Player]) -> None:
     player, twin = make(BOX, seed=2), make(BOX, seed=2)
     for step in range(20):
         x, y = player.ask(), np.array([math.sin(step)])
         player.tell(x, y)
         twin.tell(twin.ask().copy(), y.copy())
         x[:], y[:] = 0.5, 1e9
-    np.testing.assert_array_equal(played(player, 10), played(twin, 10))
+    np.testing.assert_array_equal(play_points(player, 10), play_points(twin, 10))
 
 
 # --- epsilon-greedy -------------------------------------------------------------------------------
@@ -75,56 +75,60 @@ def test_what_was_told_may_be_overwritten(make: Callable[..., Player]) -> None:
         ({"decay": 3.0}, [1.0, 1.0, 1.0, 3 / 4, 3 / 5, 3 / 6]),
     ],
 )
-def test_exploration_falls_as_it_says(options: dict[str, Any], expected: list[float]) -> None:
-    player, found = policies.eps_greedy(SQUARE, **options), []
+def test_eps_greedy_lowers_exploration_as_documented(
+    options: dict[str, Any], expected: list[float]
+) -> None:
+    player, exploration = policies.eps_greedy(SQUARE, **options), []
     for _ in expected:
-        found.append(player.rule.exploration)
+        exploration.append(player.rule.exploration)
         player.tell(SQUARE.X[0], 1.0)
-    assert found == pytest.approx(expected)
+    assert exploration == pytest.approx(expected)
 
 
 def counts_after(player: Player, asks: int) -> NDArray[np.int64]:
-    return np.bincount([int(SQUARE.index(drawn(player))[0]) for _ in range(asks)], minlength=9)
+    return np.bincount(
+        [int(SQUARE.index(ask_and_drop(player))[0]) for _ in range(asks)], minlength=9
+    )
 
 
-def test_the_best_mean_is_played_but_for_epsilon() -> None:
+def test_eps_greedy_plays_the_best_mean_or_a_random_point() -> None:
     player = policies.eps_greedy(SQUARE, decay=4.0, seed=1)
-    # Row 3 has the best reward, row 5 the best mean; a row never played is no candidate for it.
+    # Row 3 has the best reward and row 5 the best mean; rows that were never played do not count.
     player.tell(SQUARE.X[[3, 3, 5, 5, 7, 7, 0]], [-1.0, -9.0, -3.0, -3.5, -4.0, -4.0, -5.0])
     shares = np.full(9, 0.5 / 9)
     shares[5] += 0.5
     assert chisquare(counts_after(player, 3000), 3000 * shares).pvalue > 1e-3
 
 
-def test_ties_fall_at_random() -> None:
+def test_eps_greedy_breaks_ties_at_random() -> None:
     player = policies.eps_greedy(SQUARE, decay=1e-9, seed=1)
-    # Three tenths add up to more than three times a tenth; their mean is a tenth all the same.
+    # The floating-point sum of three tenths is not 0.3, but their mean must be a tenth.
     player.tell(SQUARE.X[[1, 1, 1, 4, 8, 0]], [0.1, 0.1, 0.1, 0.1, 0.1, 0.0])
-    found = counts_after(player, 900)
-    assert found.sum() == found[[1, 4, 8]].sum()
-    assert chisquare(found[[1, 4, 8]]).pvalue > 1e-3
+    counts = counts_after(player, 900)
+    assert counts.sum() == counts[[1, 4, 8]].sum()
+    assert chisquare(counts[[1, 4, 8]]).pvalue > 1e-3
 
 
 @each_domain
-def test_means_are_those_of_each_point(domain: Candidates | Box) -> None:
+def test_eps_greedy_averages_the_rewards_of_each_point(domain: Candidates | Box) -> None:
     rng = np.random.default_rng(4)
-    spots = domain.sample(6, rng)
+    points = domain.sample(6, rng)
     player = policies.eps_greedy(domain, decay=1e-9)
-    seen: dict[tuple[float, ...], list[float]] = {}
+    rewards_of: dict[tuple[float, ...], list[float]] = {}
     for _ in range(60):
         rows = rng.integers(6, size=rng.integers(1, 4))
         rewards = rng.standard_normal(len(rows))
-        player.tell(spots[rows], rewards)
-        for x, reward in zip(spots[rows], rewards, strict=True):
-            seen.setdefault(tuple(x), []).append(reward)
-        best = max(seen, key=lambda x: np.mean(seen[x]))
-        np.testing.assert_array_equal(drawn(player), [best])
+        player.tell(points[rows], rewards)
+        for x, reward in zip(points[rows], rewards, strict=True):
+            rewards_of.setdefault(tuple(x), []).append(reward)
+        best = max(rewards_of, key=lambda x: np.mean(rewards_of[x]))
+        np.testing.assert_array_equal(ask_and_drop(player), [best])
 
 
-def test_minus_zero_is_zero() -> None:
+def test_eps_greedy_treats_minus_zero_as_zero() -> None:
     player = policies.eps_greedy(BOX, decay=1e-9)
     player.tell([[0.0, 1.0], [-0.0, 1.0], [1.0, 1.0]], [4.0, -4.0, 1.0])
-    np.testing.assert_array_equal(drawn(player), [[1.0, 1.0]])
+    np.testing.assert_array_equal(ask_and_drop(player), [[1.0, 1.0]])
 
 
 # --- regularised evolution ------------------------------------------------------------------------
@@ -139,7 +143,7 @@ def plain_evolution(
     tournament: int,
     seed: int,
 ) -> Array:
-    """Algorithm 1 of Real 2019, with the draws in the order they are made."""
+    """Return the points of Algorithm 1 of Real 2019, with draws in the same order."""
     rng = np.random.default_rng(seed)
     history: list[tuple[Array, float]] = []
     queue: list[tuple[Array, float]] = []
@@ -158,8 +162,8 @@ def plain_evolution(
                 child = parent + 0.1 * (high - low) * rng.standard_normal(len(parent))
                 child = np.minimum(np.maximum(child, low), high)
             else:
-                apart = ((domain.X - parent) / domain.X.std(axis=0)) ** 2
-                child = domain.X[rng.choice(np.argsort(apart.sum(axis=1), kind="stable")[1:11])]
+                distances = ((domain.X - parent) / domain.X.std(axis=0)) ** 2
+                child = domain.X[rng.choice(np.argsort(distances.sum(axis=1), kind="stable")[1:11])]
         queue.append((child, reward(child)))
         history.append(queue[-1])
         if len(queue) > population:
@@ -171,7 +175,7 @@ SCATTER = Candidates(np.random.default_rng(8).standard_normal((60, 3)) * [1.0, 5
 
 
 @pytest.mark.parametrize("domain", [SCATTER, BOX], ids=["candidates", "box"])
-def test_evolution_is_its_pseudo_code(domain: Candidates | Box) -> None:
+def test_evolution_matches_its_pseudo_code(domain: Candidates | Box) -> None:
     def reward(x: Array) -> float:
         return float(np.sin(3 * x[0]) + np.cos(x[1]))
 
@@ -185,17 +189,17 @@ def test_evolution_is_its_pseudo_code(domain: Candidates | Box) -> None:
     np.testing.assert_array_equal(points, plain_evolution(domain, reward, 150, **options))
 
 
-def test_few_candidates_are_all_neighbours() -> None:
+def test_evolution_on_few_candidates_mutates_to_any_other() -> None:
     two = Candidates([[1.0, 3.0], [2.0, 3.0]])  # one coordinate never changes
     player = policies.evolution(two, population=1, seed=1)
     player.tell([1.0, 3.0], 1.0)
-    np.testing.assert_array_equal(drawn(player), [[2.0, 3.0]])
-    alone = policies.evolution(Candidates([[1.0, 3.0]]), population=1)
+    np.testing.assert_array_equal(ask_and_drop(player), [[2.0, 3.0]])
+    single = policies.evolution(Candidates([[1.0, 3.0]]), population=1)
     for _ in range(3):
-        np.testing.assert_array_equal(played(alone, 1), [[1.0, 3.0]])
+        np.testing.assert_array_equal(play_points(single, 1), [[1.0, 3.0]])
 
 
-def test_repr_counts_rewards_and_pending_plays() -> None:
+def test_policy_adapter_repr_counts_rewards_and_pending_plays() -> None:
     player = policies.uniform(SQUARE, seed=0)
     player.tell(SQUARE.X[:3], [1.0, 2.0, 3.0])
     assert repr(player).endswith(", 3 rewards>")
@@ -203,11 +207,11 @@ def test_repr_counts_rewards_and_pending_plays() -> None:
     assert repr(player).endswith(", 3 rewards, 1 pending>")
 
 
-# --- a rule of one's own --------------------------------------------------------------------------
+# --- custom rules ---------------------------------------------------------------------------------
 
 
-class Still:
-    """A rule that plays the first point, and knows no noise."""
+class ConstantRule:
+    """A rule that plays the first point, and has no noise."""
 
     def choose(self, now: float, allowed: Any, out: Any, rng: Any) -> Array:  # noqa: ARG002
         return SQUARE.X[0]
@@ -215,17 +219,24 @@ class Still:
     def learn(self, rewards: Any, rng: Any) -> None: ...
 
 
-class NoisyStill(Still):
+class NoisyConstantRule(ConstantRule):
     """A rule whose noise variance can be set."""
 
     noise = 0.1
 
 
-def test_adapt_refuses_to_learn_a_noise_variance_that_the_rule_cannot_take() -> None:
-    how = {"noise_variance": None, "minimize": False, "seed": 0}
-    match = "attribute noise, which .*Still.* lacks: give noise_variance"
-    refused(ValueError, match, adapt, SQUARE, Still(), RBF(1.0), **how)
-    refused(ValueError, "kernel=None: give kernel or noise", adapt, SQUARE, NoisyStill(), **how)
-    adapt(SQUARE, Still(), minimize=False, seed=0).tell([[0.0, 0.0]], [0.5], 1.0)
-    player = adapt(SQUARE, NoisyStill(), RBF(1.0), **how)
+def test_adapt_refuses_to_learn_the_noise_of_a_rule_without_noise() -> None:
+    options = {"noise_variance": None, "minimize": False, "seed": 0}
+    match = "attribute noise, which .*ConstantRule.* lacks: give noise_variance"
+    refused(ValueError, match, adapt, SQUARE, ConstantRule(), RBF(1.0), **options)
+    refused(
+        ValueError,
+        "kernel=None: give kernel or noise",
+        adapt,
+        SQUARE,
+        NoisyConstantRule(),
+        **options,
+    )
+    adapt(SQUARE, ConstantRule(), minimize=False, seed=0).tell([[0.0, 0.0]], [0.5], 1.0)
+    player = adapt(SQUARE, NoisyConstantRule(), RBF(1.0), **options)
     assert player.tell([[0.0, 0.0]], [0.5], 1.0).readings == 1

@@ -1,4 +1,4 @@
-"""MASTER and ADA-OPKB: what they play, when they start again."""
+"""MASTER and ADA-OPKB: their plays and restarts."""
 
 import math
 from typing import Any
@@ -16,7 +16,7 @@ from tvbandits.policies.rivals.opkb import Constants, inverse_moment, strategy
 LINE = Candidates(np.linspace(0, 1, 15)[:, None])
 
 
-def world(t: float, switch: float = 60) -> Any:
+def rewards_at(t: float, switch: float = 60) -> Any:
     wave = np.sin(6 * LINE.X[:, 0])
     return wave if t <= switch else -wave
 
@@ -24,7 +24,7 @@ def world(t: float, switch: float = 60) -> Any:
 # --- MASTER -----------------------------------------------------------------------------------------
 
 
-def test_the_thresholds_are_those_of_the_paper() -> None:
+def test_thresholds_match_the_formulas_of_the_paper() -> None:
     tests = Thresholds(horizon=1024, delta=0.1, regret=2.0, factor=6.0)
     assert tests.rho(1) == 1.0
     assert tests.rho(100) == pytest.approx(0.2)
@@ -42,7 +42,7 @@ def master(**changes: float) -> Any:
     )
 
 
-def test_the_shortest_copy_plays_and_the_others_stand_still() -> None:
+def test_master_lets_the_shortest_copy_play_alone() -> None:
     player = master()
     orders = set()
     for t in range(1, 64):
@@ -54,26 +54,26 @@ def test_the_shortest_copy_plays_and_the_others_stand_still() -> None:
         active = min(covering, key=lambda c: c.order)
         orders.add(active.order)
         before = [c.bandit.info.readings for c in block.copies]
-        player.tell(x, world(t)[LINE.index(x)], float(t))
+        player.tell(x, rewards_at(t)[LINE.index(x)], float(t))
         after = [c.bandit.info.readings for c in block.copies]
-        told = [b - a for a, b in zip(before, after, strict=True)]
-        assert sum(told) == 1
-        assert block.copies[told.index(1)] is active
+        new_rewards = [b - a for a, b in zip(before, after, strict=True)]
+        assert sum(new_rewards) == 1
+        assert block.copies[new_rewards.index(1)] is active
         for c in block.copies:
             assert c.start % 2**c.order == 0
             assert c.end - c.start + 1 == 2**c.order
-    assert player.rule.block.order == 6  # 1 + 2 + 4 + ... + 32 steps are over
+    assert player.rule.block.order == 6  # after 1 + 2 + 4 + ... + 32 steps
     assert len(orders) > 2
     assert player.rule.restarts == 0
 
 
 @pytest.mark.parametrize(("factor", "restarting"), [(6.0, False), (0.012, True)])
-def test_master_plays_and_restarts_as_its_restatement(factor: float, restarting: bool) -> None:
-    kernel = RBF(0.2) * DotProduct(1.0)  # no two points are alike: nothing ties
+def test_master_matches_its_plain_restatement(factor: float, restarting: bool) -> None:
+    kernel = RBF(0.2) * DotProduct(1.0)  # no two points are alike, so that none tie
     constants: Any = {"horizon": 200, "delta": 0.05, "regret": 2.0, "factor": factor}
-    played, restarts = plain_master(
+    expected_rows, expected_restarts = plain_master(
         kernel(LINE.X),
-        lambda row, t: float(world(t)[row]),
+        lambda row, t: float(rewards_at(t)[row]),
         np.random.default_rng(4),
         steps=120,
         noise=0.01,
@@ -93,32 +93,32 @@ def test_master_plays_and_restarts_as_its_restatement(factor: float, restarting:
     for t in range(1, 121):
         x, before = player.ask(float(t)), player.rule.restarts
         rows.append(int(LINE.index(x)[0]))
-        player.tell(x, world(t)[rows[-1:]], float(t))
+        player.tell(x, rewards_at(t)[rows[-1:]], float(t))
         times += [t] * (player.rule.restarts - before)
-    assert (rows, times) == (played, restarts)
+    assert (rows, times) == (expected_rows, expected_restarts)
     assert bool(times) is restarting
 
 
-def plainly_changed(block: Any, tests: Any) -> bool:
-    done = len(block.rewards)
+def has_changed(block: Any, tests: Any) -> bool:
+    count = len(block.rewards)
     first = any(
-        c.end == done - 1
-        and sum(block.rewards[c.start : done]) / (done - c.start)
-        >= min(block.optimistic) + 9.0 * tests.rho_hat(done - c.start)
+        c.end == count - 1
+        and sum(block.rewards[c.start : count]) / (count - c.start)
+        >= min(block.optimistic) + 9.0 * tests.rho_hat(count - c.start)
         for c in block.copies
     )
-    gap = sum(g - r for g, r in zip(block.optimistic, block.rewards, strict=True)) / done
-    return first or gap >= 3.0 * tests.rho_hat(done)
+    gap = sum(g - r for g, r in zip(block.optimistic, block.rewards, strict=True)) / count
+    return first or gap >= 3.0 * tests.rho_hat(count)
 
 
-def test_it_starts_again_when_a_test_says_so_and_only_then() -> None:
+def test_master_restarts_exactly_when_a_test_detects_a_change() -> None:
     player = master(factor=0.012, regret=2.0)
     tests, times = player.rule.tests, []
     for t in range(1, 121):
         x = player.ask(float(t))
         block, before = player.rule.block, player.rule.restarts
-        player.tell(x, world(t)[LINE.index(x)], float(t))
-        changed = plainly_changed(block, tests)
+        player.tell(x, rewards_at(t)[LINE.index(x)], float(t))
+        changed = has_changed(block, tests)
         assert (player.rule.restarts > before) == changed
         if changed:
             times.append(t)
@@ -127,7 +127,7 @@ def test_it_starts_again_when_a_test_says_so_and_only_then() -> None:
 
 
 @pytest.mark.parametrize("name", ["master", "ada-opkb"])
-def test_rewards_of_plays_that_were_out_together_all_count(name: str) -> None:
+def test_master_and_ada_opkb_count_all_pending_plays(name: str) -> None:
     player = master(factor=6.0) if name == "master" else opkb()
     X = np.concatenate([player.ask(float(t)) for t in (1, 2, 3, 4)])
     player.drop(X[[3]])
@@ -136,22 +136,22 @@ def test_rewards_of_plays_that_were_out_together_all_count(name: str) -> None:
     if name == "ada-opkb":
         assert len(player.rule.epoch.weighted) == 3
     else:
-        assert player.rule.block.order == 2  # 1 + 2 steps are over
+        assert player.rule.block.order == 2  # after 1 + 2 steps
     player.ask(5.0)
-    assert len(player.rule.pending) == 1  # what was dropped is waited for no more
+    assert len(player.rule.pending) == 1  # a dropped point is no longer pending
 
 
 # --- ADA-OPKB ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.05])
-def test_the_strategy_is_optimal(weight: float) -> None:
+def test_opkb_strategy_is_optimal(weight: float) -> None:
     features = eigen_features(RBF(0.2), LINE.X)[0]
     gaps = np.abs(LINE.X[:, 0] - 0.4)
     P = strategy(features, gaps, weight, 0.01)
     assert P.min() >= 0
     assert P.sum() == pytest.approx(1.0)
-    # Kuhn and Tucker: no arm's slope is below that of the arms that are played.
+    # Karush-Kuhn-Tucker: no arm's slope is below that of the arms in use.
     slope = gaps - weight * np.einsum(
         "ar,rs,as->a", features, inverse_moment(features, P, 0.01), features
     )
@@ -177,11 +177,11 @@ def opkb(adaptive: bool = True, **changes: float) -> Any:
     )
 
 
-def test_blocks_strategies_and_estimates_are_those_of_the_pseudo_code() -> None:
+def test_opkb_matches_blocks_strategies_and_estimates_of_its_pseudo_code() -> None:
     player = opkb(adaptive=False)
     features, E = player.rule.features, math.ceil(0.5 * 4.0 * math.log(15 / 0.05))
     ridge = 0.1 / 200
-    uniformly = strategy(features, np.zeros(15), 1.0, ridge)
+    uniform_strategy = strategy(features, np.zeros(15), 1.0, ridge)
     total, weights, y = np.zeros(features.shape[1]), np.zeros(features.shape[1]), [0.0]
     count = step = 0
     for j in range(3):
@@ -194,24 +194,24 @@ def test_blocks_strategies_and_estimates_are_those_of_the_pseudo_code() -> None:
         design = np.zeros(15)
         design[near] = strategy(features[near], np.zeros(len(near)), 1.0, ridge)
         Q = (strategy(features, D, 2 / beta, ridge) + design) / 2
-        P = (1 - mu) * Q + mu * uniformly
+        P = (1 - mu) * Q + mu * uniform_strategy
         S = (features.T * P) @ features + ridge * np.eye(features.shape[1])
         for _ in range(2**j * E):
             step += 1
             x = player.ask(float(step))
             np.testing.assert_allclose(player.rule.epoch.strategies[j], P, atol=1e-6)
             row = int(LINE.index(x)[0])
-            y.append(float(world(step, 999)[row]))
+            y.append(float(rewards_at(step, 999)[row]))
             player.tell(x, y[-1:], float(step))
             weight = np.linalg.solve(S, features[row])
             total, weights = total + weight * y[-1], weights + weight
             count += 1
     assert player.rule.epoch.block == 3
-    found = player.rule.epoch.before[-1][0]
-    np.testing.assert_allclose(found, np.column_stack([total, weights]), rtol=1e-6, atol=1e-6)
+    estimate = player.rule.epoch.before[-1][0]
+    np.testing.assert_allclose(estimate, np.column_stack([total, weights]), rtol=1e-6, atol=1e-6)
 
 
-def test_replays_are_scheduled_and_the_smallest_counts() -> None:
+def test_ada_opkb_schedules_replays_and_plays_the_smallest_order() -> None:
     player = opkb(c3=0.05, c0=1e9)
     for t in range(1, 130):
         x = player.ask(float(t))
@@ -228,17 +228,17 @@ def test_replays_are_scheduled_and_the_smallest_counts() -> None:
     assert player.rule.epoch.block >= 4
 
 
-def test_it_starts_again_when_a_replay_disagrees() -> None:
+def test_ada_opkb_restarts_if_a_replay_disagrees() -> None:
     quiet, loud = opkb(c0=1e9), opkb(c0=0.02)
     for player in (quiet, loud):
         for t in range(1, 101):
             x = player.ask(float(t))
-            player.tell(x, 3 * world(t, 50)[LINE.index(x)], float(t))
+            player.tell(x, 3 * rewards_at(t, 50)[LINE.index(x)], float(t))
     assert quiet.rule.restarts == 0
     assert loud.rule.restarts > 0
 
 
-def test_rewards_told_together_may_end_several_blocks() -> None:
+def test_ada_opkb_ends_several_blocks_in_one_tell() -> None:
     player: Any = policies.ada_opkb(LINE, kernel=RBF(0.2), noise_variance=0.01)
     plays = 4 * player.rule.length
     player.tell(player.ask(1.0, n=plays), np.zeros(plays), 1.0)
@@ -246,7 +246,7 @@ def test_rewards_told_together_may_end_several_blocks() -> None:
     assert len(player.ask(2.0)) == 1
 
 
-def test_next_to_no_noise_leaves_designs_that_can_be_computed() -> None:
+def test_ada_opkb_computes_designs_under_tiny_noise() -> None:
     player: Any = policies.ada_opkb(
         LINE,
         kernel=RBF(0.2),
@@ -260,6 +260,6 @@ def test_next_to_no_noise_leaves_designs_that_can_be_computed() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"delta": 5e-324}, {"c3": 1e300, "gain": 1e300}])
-def test_a_first_block_without_end_is_refused(wrong: dict[str, float]) -> None:
+def test_ada_opkb_refuses_constants_with_an_infinite_first_block(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"log\(A / delta\) .* inf|c2 \* gain"):
         opkb(**wrong)

@@ -1,4 +1,4 @@
-"""Frugal-GP-UCB: its budget, its plays, and what it believes, on odd problems as on plain ones."""
+"""Frugal-GP-UCB: its budget of queries, its observations, and its plays."""
 
 import warnings
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.players import deciding
+from tests.helpers.players import decision_deviation
 from tests.oracles import loops
 from tvbandits import Answers, Bandit, Box, Candidates, Every, ExpertDownWarning, Options, policies
 from tvbandits.experts.keyed_noise import keyed_normal
@@ -26,26 +26,26 @@ def value(X: Array, t: float) -> Array:
     return np.asarray(np.sin(2.0 * X[:, 0] + t / 5.0) + 0.3 * np.cos(X.sum(axis=1) + t / 9.0))
 
 
-class Asked:
-    """An expert that keeps what it was asked and what it said; it answers as `answers` says."""
+class RecordingExpert:
+    """An expert that records its queries and answers, and answers where `answers` is true."""
 
     def __init__(self, unit: float = 1.0, answers: Any = None, truth: Any = value) -> None:
         self.unit, self.answers, self.truth = unit, answers, truth
         self.points: list[Array] = []
         self.times: list[float] = []
-        self.said: list[Array] = []
+        self.recorded_answers: list[Array] = []
 
     def query(self, X: Array, t: float) -> Answers:
         self.points.append(X)
         self.times.append(t)
-        said = self.truth(X, t) + 0.1 * keyed_normal(0, 2, X, t)
+        values = self.truth(X, t) + 0.1 * keyed_normal(0, 2, X, t)
         if self.answers is not None:
-            said = np.where(self.answers(X, t), said, np.nan)
-        self.said.append(self.unit * said)
-        return Answers(self.said[-1], NOISE * self.unit**2)
+            values = np.where(self.answers(X, t), values, np.nan)
+        self.recorded_answers.append(self.unit * values)
+        return Answers(self.recorded_answers[-1], NOISE * self.unit**2)
 
 
-class Down:
+class UnreachableExpert:
     def query(self, X: Array, t: float) -> Answers:
         raise ConnectionError(f"no line for {len(X)} questions at {t}")
 
@@ -85,8 +85,10 @@ STEPS = range(1, 13)
     seed=st.integers(0, 99),
 )
 @settings(deadline=None, max_examples=20)
-def test_never_more_questions_than_the_budget(budget: float, sizes: list[int], seed: int) -> None:
-    expert, rng = Asked(answers=lambda X, _t: X[:, 0] < 2.0), np.random.default_rng(seed)
+def test_frugal_gp_ucb_never_exceeds_its_budget_of_queries(
+    budget: float, sizes: list[int], seed: int
+) -> None:
+    expert, rng = RecordingExpert(answers=lambda X, _t: X[:, 0] < 2.0), np.random.default_rng(seed)
     bandit = frugal(
         expert, queries_per_step=budget, refit=Every(steps=3, observations=30, iterations=1)
     )
@@ -100,30 +102,35 @@ def test_never_more_questions_than_the_budget(budget: float, sizes: list[int], s
     )
 
 
-def test_the_plan_is_the_one_that_is_given() -> None:
-    assert frugal(Asked(), queries_per_step=2.5).recipe.query_config.plan == PlausibleMaximizers(
-        OnAverage(2.5)
+def test_frugal_gp_ucb_uses_the_given_plan_or_budget() -> None:
+    assert frugal(
+        RecordingExpert(), queries_per_step=2.5
+    ).recipe.query_config.plan == PlausibleMaximizers(OnAverage(2.5))
+    assert frugal(RecordingExpert(), plan=RandomPoints(2)).recipe.query_config.plan == RandomPoints(
+        2
     )
-    assert frugal(Asked(), plan=RandomPoints(2)).recipe.query_config.plan == RandomPoints(2)
 
 
-def test_answers_are_kept_as_observations() -> None:
-    expert = Asked(answers=lambda X, t: np.full(len(X), t % 3 != 0))
+def test_frugal_gp_ucb_keeps_answers_as_observations() -> None:
+    expert = RecordingExpert(answers=lambda X, t: np.full(len(X), t % 3 != 0))
     bandit = frugal(expert)
     play(bandit, STEPS)
-    said, times = np.concatenate(expert.said), np.repeat(expert.times, list(map(len, expert.said)))
-    answered = ~np.isnan(said)
-    assert 0 < answered.sum() < len(said)
-    kept = bandit.state.answers
-    np.testing.assert_array_equal(kept.y, said[answered])
-    np.testing.assert_array_equal(kept.t, times[answered])
-    np.testing.assert_array_equal(kept.X, np.concatenate(expert.points)[answered])
+    values, times = (
+        np.concatenate(expert.recorded_answers),
+        np.repeat(expert.times, list(map(len, expert.recorded_answers))),
+    )
+    answered = ~np.isnan(values)
+    assert 0 < answered.sum() < len(values)
+    answers = bandit.state.answers
+    np.testing.assert_array_equal(answers.y, values[answered])
+    np.testing.assert_array_equal(answers.t, times[answered])
+    np.testing.assert_array_equal(answers.X, np.concatenate(expert.points)[answered])
     info = bandit.info
     assert info.queries.total_answered == answered.sum()
     assert info.queries.total_refused == info.queries.total_asked - info.queries.total_answered
     assert bandit.state.rewards.t.tolist() == list(STEPS)
     bandit.ask()
-    assert bandit.info.posterior.in_use == 12 + len(kept)
+    assert bandit.info.posterior.in_use == 12 + len(answers)
     assert bandit.info.posterior.forgotten == 0
 
 
@@ -131,37 +138,41 @@ def test_answers_are_kept_as_observations() -> None:
 
 
 @pytest.mark.parametrize("width", ["theory", 3.0, 0.4])
-def test_a_decision_after_answers_takes_a_smaller_width(width: Any) -> None:
-    expert = Asked(answers=lambda X, t: np.full(len(X), t % 3 == 0))
+def test_frugal_gp_ucb_decides_with_a_smaller_width_after_answers(width: Any) -> None:
+    expert = RecordingExpert(answers=lambda X, t: np.full(len(X), t % 3 == 0))
     bandit = frugal(expert, beta=width)
     assert bandit.recipe.query_config.informed_width == 1.0
-    answered, differ = [], 0
+    informed_steps, differences = [], 0
     for t in range(1, 19):
-        mean, deviation = bandit.predict(LINE.X, t)[0], deciding(bandit, LINE.X, t)
+        mean, deviation = bandit.predict(LINE.X, t)[0], decision_deviation(bandit, LINE.X, t)
         explored = bandit.info.queries.answered > 0
         assert bandit.state.queries.answered == explored
         x = bandit.ask(t)
         beta = bandit.info.beta
         if width != "theory":
-            assert beta == width  # the width is what it was, whatever is taken of it
+            assert beta == width  # `info` reports the full width
         upper, informed = mean + beta * deviation, mean + min(beta, 1.0) * deviation
         expected = informed if explored else upper
         np.testing.assert_array_equal(bandit.predict(LINE.X, t)[0], mean)
         assert expected[LINE.index(x)[0]] == pytest.approx(expected.max(), abs=1e-12)
-        differ += int(informed.argmax() != upper.argmax())
-        answered.append(explored)
+        differences += int(informed.argmax() != upper.argmax())
+        informed_steps.append(explored)
         bandit.tell(x, value(x, t), t)
-    assert 2 <= sum(answered) <= 9
-    # One could not be taken for the other, unless the width is small anyway.
-    assert differ == 0 if width == 0.4 else differ > 2
+    assert 2 <= sum(informed_steps) <= 9
+    # The two widths choose different points, unless the width is small.
+    assert differences == 0 if width == 0.4 else differences > 2
 
 
 @pytest.mark.parametrize("domain", [LINE, Box([[0.0, 3.0]])], ids=str)
 @pytest.mark.parametrize("how", ["down", "refusing"])
-def test_without_answers_it_is_the_upper_bound_of_the_same_recipe(how: str, domain: Any) -> None:
-    expert = Down() if how == "down" else Asked(answers=lambda X, _t: np.zeros(len(X), bool))
+def test_frugal_gp_ucb_without_answers_plays_as_without_an_expert(how: str, domain: Any) -> None:
+    expert = (
+        UnreachableExpert()
+        if how == "down"
+        else RecordingExpert(answers=lambda X, _t: np.zeros(len(X), bool))
+    )
     bandit = frugal(expert, domain)
-    # Where the domain is not finite, questions take numbers from the generator: ask nobody, there.
+    # On a box, queries draw random numbers, so that only the first step is compared.
     plain = Bandit(replace(bandit.recipe, query_config=None))
     steps = STEPS if isinstance(domain, Candidates) else range(1, 2)
     with warnings.catch_warnings(record=True) as caught:
@@ -173,6 +184,3 @@ def test_without_answers_it_is_the_upper_bound_of_the_same_recipe(how: str, doma
     assert bandit.info.queries.total_refused == bandit.info.queries.total_asked > 0
     outages = [each for each in caught if issubclass(each.category, ExpertDownWarning)]
     assert len(outages) == len(caught) == (1 if how == "down" else 0)
-
-
-# --- forecasts ------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""mini-GP-UCB: one point again and again."""
+"""mini-GP-UCB: batches of repeated plays of one point."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def reward(X: Array) -> Array:
 
 
 @pytest.mark.parametrize(("noise", "ratio"), [(0.1, 2.0), (1.0, 1.5), (0.01, 3.0), (0.1, 1.0)])
-def test_it_plays_what_the_plain_form_plays(noise: float, ratio: float) -> None:
+def test_mini_gp_ucb_matches_its_plain_restatement(noise: float, ratio: float) -> None:
     bandit = policies.mini_gp_ucb(
         SITES,
         kernel=RBF(2.0),
@@ -42,7 +42,7 @@ def test_it_plays_what_the_plain_form_plays(noise: float, ratio: float) -> None:
 
 
 @pytest.mark.parametrize("domain", [SITES, Box([(0, 10)])], ids=str)
-def test_no_deviation_shrinks_by_more_than_the_ratio(domain: Any) -> None:
+def test_mini_gp_ucb_shrinks_no_deviation_by_more_than_the_ratio(domain: Any) -> None:
     bandit, X = (
         policies.mini_gp_ucb(
             domain, kernel=RBF(2.0), noise_variance=0.1, options=Options(mean=0.0)
@@ -50,21 +50,21 @@ def test_no_deviation_shrinks_by_more_than_the_ratio(domain: Any) -> None:
         SITES.X,
     )
     for t in range(1, 12):
-        played, before = bandit.ask(t), bandit.predict(X, t)[1]
-        bandit.tell(played, reward(played), t)
+        batch, before = bandit.ask(t), bandit.predict(X, t)[1]
+        bandit.tell(batch, reward(batch), t)
         after = bandit.predict(X, t)[1]
-        if t > 1 and len(played) > 1:
+        if t > 1 and len(batch) > 1:
             assert (before <= 2.0 * after * (1 + 1e-9)).all()
     assert len(np.unique(bandit.state.rewards.X)) < len(bandit.state.rewards)
 
 
-def test_a_number_of_points_that_is_asked_for_is_of_different_ones() -> None:
+def test_mini_gp_ucb_returns_n_distinct_points() -> None:
     bandit = policies.mini_gp_ucb(SITES, kernel=RBF(2.0), noise_variance=1.0)
     bandit.tell(SITES.X[:3], [0.1, 0.2, 0.3], 1)
     assert len(np.unique(bandit.ask(2, n=4), axis=0)) == 4
 
 
-def test_what_is_out_counts_and_a_batch_has_an_end() -> None:
+def test_mini_gp_ucb_bounds_a_batch_with_pending_points() -> None:
     bandit = policies.mini_gp_ucb(
         SITES, kernel=RBF(2.0), noise_variance=5.0, options=Options(mean=0.0, largest_batch=9)
     )

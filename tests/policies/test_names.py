@@ -1,4 +1,4 @@
-"""The small language of the command line."""
+"""Names of policies with parameters, as on the command line."""
 
 import re
 import string
@@ -12,7 +12,7 @@ from tvbandits.__main__ import repeat_options
 from tvbandits.policies.names import parameters_of, parse_call, parse_spec
 
 
-def made(
+def example_recipe(
     setting: object,  # noqa: ARG001
     whole: int = 1,
     real: float | None = None,
@@ -23,7 +23,7 @@ def made(
     return whole, real, flag, word
 
 
-OPTIONS = parameters_of(made, skip=1)
+OPTIONS = parameters_of(example_recipe, skip=1)
 
 
 @pytest.mark.parametrize(
@@ -37,19 +37,21 @@ OPTIONS = parameters_of(made, skip=1)
         ("a:b=12:30", ("a", {"b": "12:30"})),
     ],
 )
-def test_parse(text: str, expected: tuple[str, dict[str, Any]]) -> None:
+def test_parse_spec_reads_name_and_parameters(
+    text: str, expected: tuple[str, dict[str, Any]]
+) -> None:
     name, parameters = parse_spec(text)
     assert (name, parameters) == expected
     assert [type(v) for v in parameters.values()] == [type(v) for v in expected[1].values()]
 
 
 @pytest.mark.parametrize("part", ["", " ", "b c", "b=", "=1", " = ", "b=1,", ",b=1", "b=1,,c=2"])
-def test_malformed(part: str) -> None:
+def test_parse_spec_refuses_malformed_parameters(part: str) -> None:
     message = f'"a:{part}": expected key=value after the colon'
     refused(ValueError, re.escape(message), parse_spec, f"a:{part}")
 
 
-def test_given_twice() -> None:
+def test_parse_spec_refuses_a_parameter_given_twice() -> None:
     refused(ValueError, re.escape('"a:b=1,b=2": b is given twice'), parse_spec, "a:b=1,b=2")
 
 
@@ -60,29 +62,31 @@ numbers = st.floats(allow_nan=False, allow_infinity=False)
 
 
 @given(words, st.dictionaries(words, st.integers() | numbers | st.booleans() | words))
-def test_round_trip(name: str, parameters: dict[str, Any]) -> None:
-    written_out = ",".join(f"{key}={value}" for key, value in parameters.items())
-    parsed = parse_spec(f"{name}:{written_out}" if parameters else name)
+def test_parse_spec_reads_back_any_written_parameters(
+    name: str, parameters: dict[str, Any]
+) -> None:
+    pairs = ",".join(f"{key}={value}" for key, value in parameters.items())
+    parsed = parse_spec(f"{name}:{pairs}" if parameters else name)
     assert parsed == (name, parameters)
     assert [type(v) for v in parsed[1].values()] == [type(v) for v in parameters.values()]
 
 
-def test_values_take_the_declared_type() -> None:
-    found = parse_call(OPTIONS, "m:whole=4e1,real=2,flag=True,word=06,free=7")
-    assert found == {"whole": 40, "real": 2.0, "flag": True, "word": "06", "free": 7}
-    assert [type(v) for v in found.values()] == [int, float, bool, str, int]
+def test_parse_call_converts_values_to_the_declared_type() -> None:
+    values = parse_call(OPTIONS, "m:whole=4e1,real=2,flag=True,word=06,free=7")
+    assert values == {"whole": 40, "real": 2.0, "flag": True, "word": "06", "free": 7}
+    assert [type(v) for v in values.values()] == [int, float, bool, str, int]
 
 
-def test_none_is_said_by_a_word_where_no_other_text_may_be_given() -> None:
+def test_parse_call_reads_none_where_no_other_text_is_allowed() -> None:
     def recipe(
         season: float | Literal["find"] | None = "find", title: str | None = None
     ) -> None: ...
 
-    known = parameters_of(recipe)
-    assert parse_call(known, "m:season=none,title=none") == {"season": None, "title": "none"}
-    assert parse_call(known, "m:season=find") == {"season": "find"}
+    parameters = parameters_of(recipe)
+    assert parse_call(parameters, "m:season=none,title=none") == {"season": None, "title": "none"}
+    assert parse_call(parameters, "m:season=find") == {"season": "find"}
     with pytest.raises(ValueError, match='season must be a number or "find" or "none", got odd'):
-        parse_call(known, "m:season=odd")
+        parse_call(parameters, "m:season=odd")
 
 
 @pytest.mark.parametrize(
@@ -94,11 +98,11 @@ def test_none_is_said_by_a_word_where_no_other_text_may_be_given() -> None:
         ("flag=1", "flag must .*1"),
     ],
 )
-def test_values_of_another_type(part: str, message: str) -> None:
+def test_parse_call_refuses_values_of_another_type(part: str, message: str) -> None:
     refused(ValueError, f'"m:{part}": {message}', parse_call, OPTIONS, f"m:{part}")
 
 
-def test_unknown_parameters_name_the_known_ones() -> None:
+def test_parse_call_names_the_parameters_for_an_unknown_one() -> None:
     message = 'unknown parameter "x"; its parameters: whole, real, flag, word, free'
     refused(ValueError, re.escape(message), parse_call, OPTIONS, "m:x=1")
     with pytest.raises(ValueError, match=r'"m:setting=1": .*"setting"'):
@@ -110,7 +114,7 @@ def test_unknown_parameters_name_the_known_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given_", "expected"),
+    ("text", "expected"),
     [
         ("", ""),
         ("--n 1 2 4", "--n 1 --n 2 --n 4"),
@@ -122,7 +126,7 @@ def test_unknown_parameters_name_the_known_ones() -> None:
         ("--k 1 2 --n 3 4", "--k 1 --k 2 --n 3 --n 4"),
     ],
 )
-def test_repeat_options_repeats_an_option_before_each_number(given_: str, expected: str) -> None:
-    arguments = given_.split()
+def test_repeat_options_repeats_an_option_before_each_number(text: str, expected: str) -> None:
+    arguments = text.split()
     assert repeat_options(arguments, {"--n", "--k"}) == expected.split()
-    assert arguments == given_.split()
+    assert arguments == text.split()

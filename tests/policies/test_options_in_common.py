@@ -1,4 +1,4 @@
-"""What all recipes have in common is checked by all of them, by name and before anything else."""
+"""All recipes check their common parameters, and name the wrong one."""
 
 import inspect
 from typing import Any
@@ -43,22 +43,22 @@ def cases() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("name", "option"), cases())
-def test_a_bad_option_is_named(name: str, option: str) -> None:
+def test_recipes_name_a_bad_parameter(name: str, option: str) -> None:
     recipe = POLICIES[name].recipe
     parameters = inspect.signature(recipe).parameters
-    given = {each: value for each, value in GOOD.items() if each in parameters}
+    arguments = {each: value for each, value in GOOD.items() if each in parameters}
     for bad in BAD[option]:
         with pytest.raises(ValueError, match=rf"{option}.* (must|needs)"):
-            recipe(**{**given, option: bad})
+            recipe(**{**arguments, option: bad})
 
 
 @pytest.mark.parametrize("domain", [Box([[0.0, 1.0]]), Space(x=(0.0, 1.0))], ids=["box", "space"])
-def test_a_season_where_there_is_no_ensemble_names_value_and_remedy(domain: Any) -> None:
+def test_adaptive_gp_ucb_names_value_and_remedy_for_a_season_without_ensemble(domain: Any) -> None:
     match = "season=7 .*Candidates.grid"
     refused(ValueError, match, policies.adaptive_gp_ucb, domain, options=Options(season=7))
 
 
-def test_a_season_of_arms_names_a_domain_that_has_one() -> None:
+def test_recipes_on_arms_name_a_domain_that_supports_a_season() -> None:
     arms, options = Arms(["a", "b", "c"]), Options(season=7)
     match = r"season=7 .*Candidates\(numpy.eye\(3\)\)"
     for recipe in (policies.adaptive_gp_ucb, policies.gp_ucb):
@@ -66,10 +66,10 @@ def test_a_season_of_arms_names_a_domain_that_has_one() -> None:
         with pytest.raises(ValueError, match="leave season out") as caught:
             recipe(arms, options=options)
         assert "grid" not in str(caught.value)
-    policies.adaptive_gp_ucb(Candidates(np.eye(3)), options=options)  # the remedy is one
+    policies.adaptive_gp_ucb(Candidates(np.eye(3)), options=options)  # the remedy works
 
 
-def test_with_options_says_how_a_bandit_gets_an_option_that_stays_from_its_start() -> None:
+def test_with_options_names_the_remedy_for_an_option_fixed_at_the_start() -> None:
     bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0]]))
     match = r"season=7: make the bandit with options=Options\(season=...\)"
     refused(TypeError, match, bandit.with_options, season=7)
@@ -86,7 +86,7 @@ def test_with_options_says_how_a_bandit_gets_an_option_that_stays_from_its_start
         ("w-gp-ucb", "discount"),
     ],
 )
-def test_a_rate_that_cannot_be_used_is_named_as_the_argument(name: str, option: str) -> None:
+def test_recipes_name_an_invalid_rate_as_the_argument(name: str, option: str) -> None:
     policy = POLICIES[name].recipe
     more = {"expert": None} if name == "sparq-gp-ucb" else {}
     for value, shown in (([[1j]], r"\[\[1j\]\]"), (-1.0, "-1"), ("slow", "'slow'")):

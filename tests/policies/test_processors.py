@@ -1,4 +1,4 @@
-"""Plays do not depend on the kernels of the linear algebra library, which each processor chooses."""
+"""Plays do not depend on the BLAS kernel, which the library selects by processor."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from tests.places import ROOT
 pytestmark = pytest.mark.slow
 
 POLICIES = ["gp-ucb", "sw-gp-ucb", "w-gp-ucb", "r-gp-ucb", "tv-gp-ucb", "sparq-gp-ucb"]
-# Of processors with AVX-512, with AVX2 (two names), with AVX, with SSE3, and with SSE2.
+# BLAS kernels for AVX-512, AVX2 (two of them), AVX, SSE3 and SSE2.
 KERNELS = ["SkylakeX", "Haswell", "Zen", "Sandybridge", "Nehalem", "Prescott"]
 RUNS_HERE = "import numpy; numpy.linalg.cholesky(numpy.eye(300)); import scipy.linalg"
 PLAYS = f"""
@@ -25,8 +25,8 @@ for beta in (2.0, "theory"):
 """
 
 
-def under(kernel: str, program: str) -> subprocess.CompletedProcess[str]:
-    """A process of its own, since the variable is read when the library is loaded."""
+def run_with_kernel(kernel: str, program: str) -> subprocess.CompletedProcess[str]:
+    """Run a program in a new process, as the variable is read when the library is loaded."""
     environment = os.environ | {"OPENBLAS_CORETYPE": kernel, "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.run(
         [sys.executable, "-c", program],
@@ -41,14 +41,14 @@ def under(kernel: str, program: str) -> subprocess.CompletedProcess[str]:
 
 @cache
 def plays(kernel: str) -> str:
-    ran = under(kernel, PLAYS)
-    assert ran.returncode == 0, ran.stderr
-    return ran.stdout
+    process = run_with_kernel(kernel, PLAYS)
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 @pytest.mark.parametrize("kernel", [each for each in KERNELS if each != "Prescott"])
-def test_plays_on_the_bump_are_those_of_the_plainest_kernel(kernel: str) -> None:
-    if under(kernel, RUNS_HERE).returncode < 0:
+def test_plays_are_the_same_under_every_blas_kernel(kernel: str) -> None:
+    if run_with_kernel(kernel, RUNS_HERE).returncode < 0:
         pytest.skip(f"this processor cannot run {kernel}")
     expected = plays("Prescott")
     assert len(expected.splitlines()) == 2 * len(POLICIES)

@@ -1,4 +1,4 @@
-"""The recipes, part by part, and the policies by name."""
+"""The parts of recipes, and the policies by name."""
 
 import inspect
 import math
@@ -70,10 +70,10 @@ def test_tv_gp_ucb_fits_its_rate_once_to_its_initial_points(posterior: Any, step
         if t == 20:
             bandit = Bandit.from_state(bandit.recipe, bandit.state)
         epsilons.append(1.0 - (1.0 - bandit.state.model.kernel.k2.epsilon) ** step)
-    assert epsilons[1:29] == pytest.approx([0.1] * 28)  # in a step, whatever its length
+    assert epsilons[1:29] == pytest.approx([0.1] * 28)  # per step, whatever its length
     assert len(set(epsilons[29:])) == 1
     assert bandit.state.model.kernel.k1.kernel.length_scale == 3.5
-    # The evidence of that sample at other rates, in the unit that was learned with it.
+    # The evidence of the initial points at other rates, in the learned unit.
     first, unit = bandit.state.rewards.take(np.arange(30)), bandit.state.model.scaling
 
     def evidence(epsilon: float) -> float:
@@ -88,7 +88,7 @@ def test_tv_gp_ucb_fits_its_rate_once_to_its_initial_points(posterior: Any, step
 
 
 def run(bandit: Bandit | PolicyAdapter, problem: Problem, steps: int, noise_seed: int = 0) -> Array:
-    """Regret of every step."""
+    """Return the regret of every step."""
     noise = np.random.default_rng(noise_seed).standard_normal(steps + 1) * 0.1
     regret: list[float] = []
     while len(regret) < steps:
@@ -100,7 +100,7 @@ def run(bandit: Bandit | PolicyAdapter, problem: Problem, steps: int, noise_seed
     return np.array(regret)
 
 
-def test_no_drift_is_gp_ucb() -> None:
+def test_policies_without_drift_play_as_gp_ucb() -> None:
     options: dict[str, Any] = {"seed": 4, "beta": 1.5}
     still = run(policies.gp_ucb(**PARTS, **options), BUMP, 60)
     for other in (
@@ -115,40 +115,40 @@ def test_no_drift_is_gp_ucb() -> None:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_every_named_policy_plays(name: str) -> None:
-    first, again = (POLICIES[name].make(setting()) for _ in range(2))
+def test_policies_by_name_play_reproducibly(name: str) -> None:
+    first, second = (POLICIES[name].make(setting()) for _ in range(2))
     regret = run(first, BUMP, 8)
     assert regret.shape == (8,)
     assert (regret >= 0).all()
-    np.testing.assert_array_equal(regret, run(again, BUMP, 8))
+    np.testing.assert_array_equal(regret, run(second, BUMP, 8))
     assert first.info.readings == 8
     assert not np.array_equal(regret, run(POLICIES[name].make(setting(seed=4)), BUMP, 8))
 
 
-def made(name: str, changes: dict[str, Any] | None = None, **parameters: Any) -> Recipe:
+def recipe_of(name: str, changes: dict[str, Any] | None = None, **parameters: Any) -> Recipe:
     bandit = POLICIES[name].make(setting(**(changes or {})), **parameters)
     assert bandit.recipe.beta == Fixed(1.5)
-    found: Recipe = bandit.recipe
-    return found
+    built: Recipe = bandit.recipe
+    return built
 
 
-def test_recommended_parameters_fill_the_gaps() -> None:
+def test_policies_take_default_parameters_from_the_setting() -> None:
     budgets = (150, 15.0, 20.0)  # T, B_T = 150 * 0.1, gamma_T
-    assert made("r-gp-ucb").aging == aging.ResetEvery(theory.window_length(*budgets))
-    assert made("sw-gp-ucb").aging == aging.Window(last=theory.window_length(*budgets))
-    assert made("w-gp-ucb").aging == aging.Exponential(theory.discount(*budgets))
-    assert made("tv-gp-ucb").kernel.k2.epsilon == 0.04
+    assert recipe_of("r-gp-ucb").aging == aging.ResetEvery(theory.window_length(*budgets))
+    assert recipe_of("sw-gp-ucb").aging == aging.Window(last=theory.window_length(*budgets))
+    assert recipe_of("w-gp-ucb").aging == aging.Exponential(theory.discount(*budgets))
+    assert recipe_of("tv-gp-ucb").kernel.k2.epsilon == 0.04
     # Under the drift model, E (f_{t+1} - f_t)^2 = 2 (1 - sqrt(1 - epsilon)) scale^2.
     for scale in (0.5, 1e-9):  # in any unit
-        ui = made("ui-gp-ucb", {"scale": scale}).aging
+        ui = recipe_of("ui-gp-ucb", {"scale": scale}).aging
         assert isinstance(ui, aging.Wiener)
         assert ui.rate == pytest.approx(2 * (1 - math.sqrt(0.96)) * scale**2, abs=0.0)
     assert policies.tv_bbkb(**PARTS).recipe.learn == Every(spread=math.inf, in_steps=True)
-    assert made("sparq-gp-ucb").query_config.plan == KDPP(LogSchedule(6.0))
-    assert made("sparq-gp-ucb").query_config.expert is EXPERT
+    assert recipe_of("sparq-gp-ucb").query_config.plan == KDPP(LogSchedule(6.0))
+    assert recipe_of("sparq-gp-ucb").query_config.expert is EXPERT
 
 
-def test_widths_of_a_paper() -> None:
+def test_policies_take_the_widths_of_their_papers() -> None:
     for name, width, expected in (
         ("bkb", "theory", BKBWidth(delta=1 / 150)),
         ("bbkb", "bbkb-program", BBKBProgramWidth(delta=1 / 150)),
@@ -163,41 +163,41 @@ def test_widths_of_a_paper() -> None:
     assert ThompsonWidth(0.1)(as_a_tenth) == BBKBWidth(0.1)(as_a_tenth) / 10
 
 
-def test_the_oversampling_of_a_paper_takes_the_delta_of_the_width() -> None:
+def test_theory_oversampling_takes_the_delta_of_the_width() -> None:
     for make, C in ((policies.bkb, 1.0), (policies.bbkb, 2.0)):
         for beta, delta in ((BBKBWidth(0.01), 0.01), ("theory", 0.05), (2.0, 0.05)):
-            made = make(**PARTS, oversampling="theory", beta=beta).recipe.posterior
-            assert made.oversampling(30) == pytest.approx(72 * C * math.log(4 * 30 / delta))
+            posterior = make(**PARTS, oversampling="theory", beta=beta).recipe.posterior
+            assert posterior.oversampling(30) == pytest.approx(72 * C * math.log(4 * 30 / delta))
         assert make(**PARTS, oversampling=3.0).recipe.posterior.oversampling == 3.0
     local = policies.bbkb(**PARTS, oversampling="theory", ratio_bound=1.5).recipe.posterior
     assert local.oversampling.factor == 108.0
     refused(ValueError, "more", policies.bkb, **PARTS, oversampling="more")
 
 
-def test_given_parameters_come_first() -> None:
-    assert made("r-gp-ucb", reset_every=7).aging == aging.ResetEvery(7)
-    assert made("sw-gp-ucb", window=7).aging == aging.Window(last=7)
-    assert made("w-gp-ucb", discount=0.7).aging == aging.Exponential(0.7)
-    assert made("tv-gp-ucb", forgetting_rate=0.7).kernel.k2.epsilon == 0.7
-    assert made("ui-gp-ucb", forgetting_rate=0.7).aging == aging.Wiener(0.7)
-    assert made("ui-gp-ucb", growth="linear").aging == aging.Linear(1.0)
-    sparq = made("sparq-gp-ucb", queries_per_step=2.0, forgetting_rate=0.7)
+def test_policies_prefer_given_parameters_to_the_setting() -> None:
+    assert recipe_of("r-gp-ucb", reset_every=7).aging == aging.ResetEvery(7)
+    assert recipe_of("sw-gp-ucb", window=7).aging == aging.Window(last=7)
+    assert recipe_of("w-gp-ucb", discount=0.7).aging == aging.Exponential(0.7)
+    assert recipe_of("tv-gp-ucb", forgetting_rate=0.7).kernel.k2.epsilon == 0.7
+    assert recipe_of("ui-gp-ucb", forgetting_rate=0.7).aging == aging.Wiener(0.7)
+    assert recipe_of("ui-gp-ucb", growth="linear").aging == aging.Linear(1.0)
+    sparq = recipe_of("sparq-gp-ucb", queries_per_step=2.0, forgetting_rate=0.7)
     assert sparq.query_config.plan == KDPP(LogSchedule(2.0))
     assert sparq.aging.maps[0] == aging.Linear(0.7)
 
 
-def test_a_reward_that_stands_still_has_policies_too() -> None:
+def test_policies_accept_a_setting_without_variation() -> None:
     still = {"variation": 0.0, "forgetting_rate": 0.0}
-    assert made("r-gp-ucb", still).aging == aging.ResetEvery(150)
-    assert made("sw-gp-ucb", still).aging == aging.Window(last=150)
-    assert made("tv-gp-ucb", still).kernel.k2.epsilon == 0.0
-    ui = made("ui-gp-ucb", still).aging
+    assert recipe_of("r-gp-ucb", still).aging == aging.ResetEvery(150)
+    assert recipe_of("sw-gp-ucb", still).aging == aging.Window(last=150)
+    assert recipe_of("tv-gp-ucb", still).kernel.k2.epsilon == 0.0
+    ui = recipe_of("ui-gp-ucb", still).aging
     assert isinstance(ui, aging.Wiener)
     assert 0 < ui.rate < 1e-9
 
 
-def test_sparq_asks_in_bursts() -> None:
-    def asked(every: int) -> list[int]:
+def test_sparq_gp_ucb_with_every_queries_in_bursts() -> None:
+    def query_counts(every: int) -> list[int]:
         domain = Candidates(np.arange(30.0)[:, None])
         expert = CallableExpert(lambda X, _: -np.abs(X[:, 0] - 6.0), 0.01)
         bandit = policies.sparq_gp_ucb(
@@ -213,11 +213,11 @@ def test_sparq_asks_in_bursts() -> None:
             numbers.append(bandit.tell(X, -np.abs(X[:, 0] - 6.0), t).queries.asked)
         return numbers
 
-    each, bursts = asked(1), asked(4)
+    each, bursts = query_counts(1), query_counts(4)
     assert [number if t % 4 == 0 else 0 for t, number in enumerate(each, 1)] == bursts
     assert sum(bursts) > 0
     for wrong in (0, 1.5):
-        refused(ValueError, "every", asked, wrong)
+        refused(ValueError, "every", query_counts, wrong)
     for many in (1e51, 2**63):
         with pytest.raises(ValueError, match=r"queries_per_step must lie in \[0, 1e\+?0?9\], got"):
             policies.sparq_gp_ucb(
@@ -230,8 +230,8 @@ def test_sparq_asks_in_bursts() -> None:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_recipes_take_the_domain_alone_by_position(name: str) -> None:
-    """A kernel in the place of a noise variance is no noise variance."""
+def test_recipes_accept_only_the_domain_by_position(name: str) -> None:
+    """A kernel is never mistaken for a noise variance."""
     line = Candidates(np.linspace(0, 1, 5)[:, None])
     with pytest.raises(TypeError, match="position"):
         POLICIES[name].recipe(line, RBF(1.0))
@@ -256,12 +256,12 @@ DOMAINS = {
 def test_recipes_need_no_kernel_and_no_noise_variance(name: str, kind: str) -> None:
     domain, policy = DOMAINS[kind], POLICIES[name]
     if kind != "line" and name in (*FINITE_RULES, "thompson", "w-dbo", "evolution"):
-        pytest.skip("it says that it needs another domain")
-    needed = {"reset_every": 9, "window": 9, "forgetting_rate": 0.1, "expert": None}
-    known = inspect.signature(policy.recipe).parameters
-    options = {each: value for each, value in needed.items() if each in known}
+        pytest.skip("the policy needs another domain")
+    values = {"reset_every": 9, "window": 9, "forgetting_rate": 0.1, "expert": None}
+    parameters = inspect.signature(policy.recipe).parameters
+    options = {each: value for each, value in values.items() if each in parameters}
     play = fourth_play(policy.recipe(domain, **options))
     assert play.shape[1] == domain.dimension
-    if "kernel" in known and not policy.learns_kernel:
+    if "kernel" in parameters and not policy.learns_kernel:
         options |= {"kernel": policies.default_kernel(domain), "noise_variance": None}
         np.testing.assert_array_equal(play, fourth_play(policy.recipe(domain, **options)))

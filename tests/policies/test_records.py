@@ -1,4 +1,4 @@
-"""Records, recipes and the command line say the same of every policy of the register."""
+"""Records, recipes and the command line agree for every policy in the register."""
 
 import importlib
 import inspect
@@ -24,13 +24,13 @@ from tvbandits.validation import Array
 
 
 def recipes() -> dict[str, Callable[..., Any]]:
-    """The public functions of `tvbandits.policies`."""
+    """Return the public functions of `tvbandits.policies`."""
     named = {name: getattr(policies, name) for name in policies.__all__}
     return {name: each for name, each in named.items() if inspect.isfunction(each)}
 
 
-def test_every_policy_is_a_function_and_every_function_a_policy() -> None:
-    # For rewards in [0, 1] alone, which few problems of a comparison have.
+def test_register_contains_every_public_policy_function() -> None:
+    # discounted_thompson needs rewards in [0, 1], which few problems of a comparison have.
     others = {"discounted_thompson", "default_kernel"}
     assert {name.replace("-", "_") for name in POLICIES} == set(recipes()) - others
     for name, policy in POLICIES.items():
@@ -38,8 +38,8 @@ def test_every_policy_is_a_function_and_every_function_a_policy() -> None:
         assert policy.recipe is getattr(policies, name.replace("-", "_"))
 
 
-def documented(recipe: Callable[..., Any]) -> dict[str, str]:
-    """The parameters of a docstring, with their words."""
+def documented_parameters(recipe: Callable[..., Any]) -> dict[str, str]:
+    """Return the parameters of a docstring, with their descriptions."""
     section = (inspect.getdoc(recipe) or "").partition("Parameters\n----------\n")[2]
     section = section.partition("\nExamples\n")[0]
     entries = re.split(r"\n(?=\S)", section.rstrip())
@@ -47,11 +47,11 @@ def documented(recipe: Callable[..., Any]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_signature_docstring_and_command_line_agree(name: str) -> None:
+def test_policies_agree_in_signature_docstring_and_command_line(name: str) -> None:
     policy = POLICIES[name]
     signature = inspect.signature(policy.recipe).parameters
     assert all(each.kind is not each.VAR_KEYWORD for each in signature.values())
-    words = documented(policy.recipe)
+    words = documented_parameters(policy.recipe)
     assert list(words) == list(signature)
     assert all(len(text) > 10 for text in words.values()), words
     for parameter in [*signature][1:]:
@@ -64,16 +64,16 @@ def test_signature_docstring_and_command_line_agree(name: str) -> None:
     of_options = TEXT_OPTIONS if "options" in settable else ()
     assert [*policy.parameters] == [*(each for each in settable if each != "options"), *of_options]
     assert len(settable) <= 10
-    shown = [
+    names = [
         each.partition("=")[0] for each in parameter_text(policy.parameters).split(", ") if each
     ]
-    assert shown == list(policy.parameters)
-    of_a_model = "kernel" in signature and name != "ada-opkb"  # which has neither width nor mean
+    assert names == list(policy.parameters)
+    of_a_model = "kernel" in signature and name != "ada-opkb"  # ADA-OPKB has neither width nor mean
     assert ("beta" in policy.parameters) == of_a_model
-    assert ("mean" in policy.parameters) == (of_a_model or name == "boba")  # whose width is nothing
+    assert ("mean" in policy.parameters) == (of_a_model or name == "boba")  # BOBA has no width
 
 
-# A text for each parameter that has none as its default, or should be another.
+# Texts of parameters whose default has no text, or that are tested with another value.
 EXAMPLES = dict(
     each.strip().split("=")
     for each in """
@@ -89,34 +89,34 @@ EXAMPLES = dict(
 )
 
 
-# Options that some policies alone can follow: the others name them, and are not made.
-OF_SOME = ("refit", "season", "minimum_batch", "largest_batch")
+# Options that only some policies support: the others refuse them by name.
+PARTIALLY_SUPPORTED = ("refit", "season", "minimum_batch", "largest_batch")
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_every_parameter_can_be_set_by_its_text(name: str) -> None:
+def test_policies_accept_every_parameter_as_text(name: str) -> None:
     policy = POLICIES[name]
     for parameter in policy.parameters:
         example = EXAMPLES.get(parameter, f"{policy.parameters[parameter].default}".lower())
         text = f"{name}:{parameter}={example}"
         values = parse_call(policy.parameters, text)
         try:
-            made = policy.make(setting(), **values)
+            player = policy.make(setting(), **values)
         except ValueError as error:
-            if parameter not in OF_SOME or parameter not in str(error):
+            if parameter not in PARTIALLY_SUPPORTED or parameter not in str(error):
                 raise
             continue
-        assert made.ask(1.0).shape[1] == 1, text
+        assert player.ask(1.0).shape[1] == 1, text
     if {"mean", "beta"} <= policy.parameters.keys():
         both = parse_call(policy.parameters, f"{name}:mean=0,beta=1.25")
-        made = policy.make(setting(), **both)
-        if not isinstance(made, Bandit):
+        player = policy.make(setting(), **both)
+        if not isinstance(player, Bandit):
             return
-        recipe: Any = made.recipe
+        recipe: Any = player.recipe
         assert (recipe.mean, recipe.beta.value) == (0.0, 1.25)
 
 
-def test_options_that_a_policy_cannot_follow_are_refused() -> None:
+def test_policies_refuse_options_that_they_do_not_support() -> None:
     follow = {
         "refit": {"adaptive-gp-ucb", "frugal-gp-ucb", "time-gp-ucb"},
         "season": {"adaptive-gp-ucb", "frugal-gp-ucb"},
@@ -133,22 +133,22 @@ def test_options_that_a_policy_cannot_follow_are_refused() -> None:
                 refused(ValueError, option, policy.make, setting(), **values)
 
 
-def test_every_module_names_its_paper() -> None:
-    ours = {"uniform", "tv-bbkb", "frugal-gp-ucb", "adaptive-gp-ucb"}
+def test_modules_of_policies_name_their_papers() -> None:
+    without_paper = {"uniform", "tv-bbkb", "frugal-gp-ucb", "adaptive-gp-ucb"}
     for policy in POLICIES.values():
         module = importlib.import_module(policy.recipe.__module__)
         papers = re.findall(r"[A-Z]\w+(?: & [A-Z]\w+)? \d{4}", policy.title)
-        assert bool(papers) is (policy.name not in ours)
+        assert bool(papers) is (policy.name not in without_paper)
         for word in re.findall(r"[A-Z]\w+|\d{4}", " ".join(papers)):
             assert word in (module.__doc__ or ""), f"{policy.name}: {papers}"
 
 
-# --- a new policy with a new way of forgetting: an aging map and a record ------------------------------
+# --- a new policy with a custom forgetting rule ----------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Halving:
-    """The noise variance doubles every `life` units of time."""
+    """A forgetting rule that doubles the noise variance every `life` units of time."""
 
     life: float
 
@@ -165,7 +165,7 @@ def halving(
     beta: float = DEFAULT_WIDTH,
     seed: int = 0,
 ) -> Bandit:
-    """Forgets half in every life."""
+    """Return GP-UCB with a noise variance that doubles every `life` units of time."""
     recipe = Recipe(domain, kernel, noise_variance, aging=Halving(life), beta=beta)
     return Bandit(recipe, seed=seed)
 
@@ -173,7 +173,7 @@ def halving(
 HALVING = Policy(halving)
 
 
-def test_a_new_policy_takes_an_aging_map_and_a_record() -> None:
+def test_policy_with_a_custom_forgetting_rule_can_be_compared() -> None:
     problem = DriftingBump(candidates=21, horizon=8)
     name = f"{__name__}:HALVING"
     rows = compare(problem, [name, f"{name}:life=3,beta=1", "gp-ucb"], 1).to_dict("records")

@@ -1,4 +1,4 @@
-"""Every policy plays on a space with names, and on a table of its points."""
+"""Policies on a space of named parameters, and on a table of its points."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ DICE = Space(left=Integer(1, 6), right=Integer(1, 6), colour=["red", "blue"])
 
 
 def reward(X: Array, t: float) -> Array:
-    """Best at 45 degrees, in the middle of the counts, in mode c; slowly moving."""
+    """Return a drifting reward that is best near 45 degrees, at count 3, in mode c."""
     x, count, mode = X[:, 0], X[:, 1], X[:, 2:].argmax(axis=1)
     peak = 4 * np.exp(-(((x - 45 - 5 * np.sin(t / 10)) / 15) ** 2))
     return np.asarray(peak - 0.5 * np.abs(count - 3) + mode)
@@ -49,28 +49,28 @@ POLICIES: dict[str, Callable[[Any], Bandit]] = {
 
 
 def play(bandit: Bandit, plays: int) -> None:
-    """Play at least so many points, each of which has a name and comes back from it."""
-    rng, told, step = np.random.default_rng(1), 0, 0
-    while told < plays:
+    """Play at least so many points, each of which survives decoding and encoding."""
+    rng, count, step = np.random.default_rng(1), 0, 0
+    while count < plays:
         step += 1
         X = bandit.ask(float(step))
         np.testing.assert_array_equal(OVEN.encode(OVEN.decode(X)), X)
         bandit.tell(X, reward(X, step) + 0.3 * rng.standard_normal(len(X)))
-        told += len(X)
+        count += len(X)
 
 
 @pytest.mark.parametrize("name", POLICIES)
 @pytest.mark.parametrize("table", [False, True], ids=["space", "table"])
-def test_it_learns(name: str, table: bool) -> None:
-    drawn = OVEN.sample(150, np.random.default_rng(0))
-    bandit = POLICIES[name](OVEN.table(OVEN.decode(drawn)) if table else OVEN)
+def test_policies_learn_on_a_space_and_on_a_table(name: str, table: bool) -> None:
+    samples = OVEN.sample(150, np.random.default_rng(0))
+    bandit = POLICIES[name](OVEN.table(OVEN.decode(samples)) if table else OVEN)
     play(bandit, 12 if name in ("learned tv", "frugal") else 20)
     now = 1.0 + (bandit.state.time or 0.0)
-    lost = BEST - reward(bandit.recommend(now)[None, :], now)[0]
-    assert lost < 0.5 * float((BEST - reward(drawn, now)).mean())
+    regret = BEST - reward(bandit.recommend(now)[None, :], now)[0]
+    assert regret < 0.5 * float((BEST - reward(samples, now)).mean())
 
 
-def test_a_small_finite_space_is_played_like_its_candidates() -> None:
+def test_gp_ucb_plays_a_finite_space_as_its_candidates() -> None:
     one = policies.gp_ucb(DICE, kernel=DICE.kernel(), noise_variance=0.1, beta=2.0)
     other = policies.gp_ucb(DICE.candidates(), kernel=DICE.kernel(), noise_variance=0.1, beta=2.0)
     for _ in range(20):
@@ -81,13 +81,13 @@ def test_a_small_finite_space_is_played_like_its_candidates() -> None:
 
 
 @pytest.mark.parametrize("domain", [Space(die=Integer(1, 6)), Arms([*"abcdef"])], ids=repr)
-def test_master_asks_for_all_points_of_a_small_space_before_it_repeats_one(domain: Any) -> None:
+def test_master_plays_all_points_of_a_small_space_before_repeating_one(domain: Any) -> None:
     player = policies.master(domain, kernel=RBF(1.0), noise_variance=0.1)
     X = np.concatenate([player.ask(1, 6), player.ask(1, 2)])
     assert len(np.unique(X[:6], axis=0)) == len(np.unique(X, axis=0)) == 6
 
 
-def test_context_of_a_table() -> None:
+def test_gp_ucb_on_a_table_keeps_to_the_context() -> None:
     table = DICE.candidates(context=["colour"])
     bandit = policies.gp_ucb(table, kernel=DICE.kernel(), noise_variance=0.1, beta=2.0)
     for colour, bits in (("red", [1.0, 0.0]), ("blue", [0.0, 1.0])):

@@ -13,18 +13,18 @@ from tvbandits.validation import Array
 modest = settings(deadline=None, max_examples=30)
 
 
-def gain_of(K: Array, chosen: list[int], noise: float) -> float:
-    """1/2 log det(I + K / noise) over the chosen rows, repeats included."""
-    some = K[np.ix_(chosen, chosen)]
-    return 0.5 * float(np.linalg.slogdet(np.eye(len(chosen)) + some / noise)[1])
+def gain_of(K: Array, rows: list[int], noise: float) -> float:
+    """Return 1/2 log det(I + K / noise) of the selected rows, repeats included."""
+    submatrix = K[np.ix_(rows, rows)]
+    return 0.5 * float(np.linalg.slogdet(np.eye(len(rows)) + submatrix / noise)[1])
 
 
-def greedily(K: Array, T: int, noise: float) -> float:
-    """Each time the observation that raises the dense log det most."""
-    chosen: list[int] = []
+def greedy_gain(K: Array, T: int, noise: float) -> float:
+    """Return the gain of observations that each raise the dense log det most."""
+    rows: list[int] = []
     for _ in range(T):
-        chosen.append(int(np.argmax([gain_of(K, [*chosen, i], noise) for i in range(len(K))])))
-    return gain_of(K, chosen, noise)
+        rows.append(int(np.argmax([gain_of(K, [*rows, i], noise) for i in range(len(K))])))
+    return gain_of(K, rows, noise)
 
 
 KERNELS: list[Kernel] = [RBF(0.2), 3.0 * Matern(0.5, nu=1.5), DotProduct(0.3)]
@@ -38,36 +38,38 @@ KERNELS: list[Kernel] = [RBF(0.2), 3.0 * Matern(0.5, nu=1.5), DotProduct(0.3)]
     st.sampled_from([1e-3, 0.1, 5.0]),
     st.integers(0, 1000),
 )
-@example(RBF(0.2), 4, 3, 1e-3, 218)  # the second point is all but tied with another
-def test_the_greedy_gain(kernel: Kernel, n: int, T: int, noise: float, seed: int) -> None:
+@example(RBF(0.2), 4, 3, 1e-3, 218)  # the second point nearly ties with another
+def test_information_gains_match_a_dense_greedy_selection(
+    kernel: Kernel, n: int, T: int, noise: float, seed: int
+) -> None:
     points = np.random.default_rng(seed).random((n, 2))
     K = kernel(points)
-    made = float(information_gains(kernel, points, noise, T)[-1])
-    assert made == pytest.approx(greedily(K, T, noise), rel=1e-8)
+    gain = float(information_gains(kernel, points, noise, T)[-1])
+    assert gain == pytest.approx(greedy_gain(K, T, noise), rel=1e-8)
 
 
-def test_time_is_held_still() -> None:
+def test_information_gains_ignore_the_time_kernel() -> None:
     points = np.random.default_rng(1).random((10, 2))
-    moving = information_gains(OnSpace(RBF(0.3)) * Drift(0.4), points, 0.1, 8)
-    assert moving == pytest.approx(information_gains(RBF(0.3), points, 0.1, 8))
+    drifting_gains = information_gains(OnSpace(RBF(0.3)) * Drift(0.4), points, 0.1, 8)
+    assert drifting_gains == pytest.approx(information_gains(RBF(0.3), points, 0.1, 8))
 
 
-def test_windows_by_hand() -> None:
+def test_window_length_matches_values_by_hand() -> None:
     assert theory.window_length(400, 4.0, 16.0) == 20
     assert theory.window_length(400, 4.0, 16.1) == 21
     assert theory.window_length(400, 0.0, 16.0) == 400
     assert theory.window_length(400, 4.0, 0.0) == 1
 
 
-def test_discount() -> None:
-    made = theory.discount(400, 4.0, 16.0)
-    assert made == pytest.approx(1 - 16.0**-0.25 * math.sqrt(4.0 / 400)) == pytest.approx(0.95)
+def test_discount_matches_its_formula() -> None:
+    discount = theory.discount(400, 4.0, 16.0)
+    assert discount == pytest.approx(1 - 16.0**-0.25 * math.sqrt(4.0 / 400)) == pytest.approx(0.95)
     assert theory.discount(400, 0.0, 16.0) == 1 - 1 / 400**2
     assert theory.discount(400, 1e9, 16.0) == 0.01
     assert theory.discount(1, 0.0, 16.0) == 0.75
 
 
-def test_the_bound_on_regret() -> None:
+def test_regret_bound_matches_its_formula_and_falls_with_time() -> None:
     """R_T <= 2 beta sqrt(1 + sqrt(3 eta)) sqrt(2 T (1 + (s^2 log T)^2) gamma), over T."""
     T, beta, s2, gamma, eta = 500, 3.0, 0.04, 12.0, 0.2
     total = 2 * beta * math.sqrt(1 + math.sqrt(3 * eta))

@@ -1,4 +1,4 @@
-"""Rivals that are recipes: their kernels, widths and acquisitions against their formulas."""
+"""time-GP-UCB, mk-GP-UCB and BOBA: kernels, widths and acquisitions against their formulas."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from tests.helpers.players import deciding
+from tests.helpers.players import decision_deviation
 from tests.helpers.refusals import refused
 from tvbandits import Box, Candidates, Options, policies
 from tvbandits.policies.rivals.time_as_input import DesiredOutcome, constant_width, time_as_input
@@ -14,7 +14,7 @@ from tvbandits.policies.rivals.time_as_input import DesiredOutcome, constant_wid
 LINE = Candidates(np.linspace(0, 1, 12)[:, None])
 
 
-def test_time_is_one_more_input() -> None:
+def test_time_gp_ucb_has_time_as_an_input_of_its_kernel() -> None:
     Z = np.random.default_rng(0).random((9, 3)) * [1.0, 4.0, 100.0]
     space = Matern([0.3, 1.2], nu=2.5)(Z[:, :2])
     time = Matern(30.0, nu=2.5)(Z[:, 2:])
@@ -27,7 +27,7 @@ def test_time_is_one_more_input() -> None:
     assert bandit.state.model.kernel != bandit.recipe.kernel
 
 
-def test_the_width_goes_through_the_best_constants() -> None:
+def test_mk_gp_ucb_takes_the_width_of_the_best_constants() -> None:
     for epsilon, beta in ((0.1, 2.12), (0.01, 4.34), (0.001, 6.36)):
         assert constant_width(epsilon) == pytest.approx(beta**0.5, abs=0.1)
     assert constant_width(0.1) == pytest.approx(1.46)
@@ -54,8 +54,8 @@ def test_the_width_goes_through_the_best_constants() -> None:
     )
 
 
-def test_every_play_of_a_rival_has_the_largest_dense_bound() -> None:
-    """GP-UCB with time as an input, and TV-GP-UCB with the width of [MK], under the kernel at hand."""
+def test_time_gp_ucb_and_mk_gp_ucb_maximize_the_dense_bound() -> None:
+    """The policies are GP-UCB with time as an input, and TV-GP-UCB with the width of [MK]."""
     rivals: Any = {
         "time": policies.time_gp_ucb(
             LINE, noise_variance=0.01, span=50.0, options=Options(mean=0.0)
@@ -72,12 +72,12 @@ def test_every_play_of_a_rival_has_the_largest_dense_bound() -> None:
         Z, y = np.zeros((0, 2)), np.zeros(0)
         for t in range(1, 31):
             x, kernel = bandit.ask(float(t)), bandit.state.model.kernel
-            here = np.column_stack([LINE.X, np.full(len(LINE), float(t))])
-            k, G = kernel(here, Z) if t > 1 else np.zeros((12, 0)), np.zeros((0, 0))
+            inputs = np.column_stack([LINE.X, np.full(len(LINE), float(t))])
+            k, G = kernel(inputs, Z) if t > 1 else np.zeros((12, 0)), np.zeros((0, 0))
             if t > 1:
                 G = kernel(Z) + 0.01 * np.eye(t - 1)
             mean = k @ np.linalg.solve(G, y)
-            variance = kernel.diag(here) - np.einsum("ij,ji->i", k, np.linalg.solve(G, k.T))
+            variance = kernel.diag(inputs) - np.einsum("ij,ji->i", k, np.linalg.solve(G, k.T))
             bound = mean + (2.0 if name == "time" else 1.99) * np.sqrt(variance)
             assert bound[LINE.index(x)[0]] >= bound.max() - 1e-6
             Z, y = np.vstack([Z, [x[0, 0], t]]), np.append(y, np.sin(6 * x[0, 0] + 0.1 * t))
@@ -91,7 +91,7 @@ def plain_boba(m: Any, sd: Any, o: float, s2: float, beta: float) -> Any:
 
 
 @pytest.mark.parametrize("minimize", [False, True])
-def test_the_desired_outcome_is_sought_as_the_formula_says(minimize: bool) -> None:
+def test_boba_minimizes_its_formula(minimize: bool) -> None:
     sign = -1.0 if minimize else 1.0
     bandit = policies.boba(
         LINE, noise_variance=0.04, outcome=sign, exploration=0.7, minimize=minimize
@@ -99,7 +99,10 @@ def test_the_desired_outcome_is_sought_as_the_formula_says(minimize: bool) -> No
     rng = np.random.default_rng(0)
     for t in range(1, 20):
         if t > 1:
-            m, sd = bandit.predict(LINE.X, float(t))[0], deciding(bandit, LINE.X, float(t))
+            m, sd = (
+                bandit.predict(LINE.X, float(t))[0],
+                decision_deviation(bandit, LINE.X, float(t)),
+            )
             G = plain_boba(sign * m, sd, 1.0, 0.04, 0.7)
         x = bandit.ask(float(t))
         if t > 1:
@@ -108,6 +111,6 @@ def test_the_desired_outcome_is_sought_as_the_formula_says(minimize: bool) -> No
         bandit.tell(x, y, float(t))
 
 
-def test_outcomes_are_checked() -> None:
+def test_boba_refuses_an_invalid_outcome() -> None:
     refused(ValueError, "outcome must lie in", DesiredOutcome, float("nan"))
     assert len(policies.boba(LINE, noise_variance=1.0, outcome=0.0).ask(n=3)) == 3

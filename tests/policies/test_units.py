@@ -32,8 +32,8 @@ CHANGES: dict[str, tuple[float, float, float, float]] = {
 }
 SAME = (1.0, 1.0, 1.0, 1.0)
 
-# Policies of which the noise of a reward grows, at a rate that is learned from the eighth reward on.
-LEARN_A_RATE: dict[str, Any] = {
+# Policies that learn the growth of the noise with age, from the eighth reward on.
+LEARNED_RATE: dict[str, Any] = {
     "w": policies.w_gp_ucb,
     "ui": partial(policies.ui_gp_ucb, noise_variance=0.01),
     "ui linear": partial(policies.ui_gp_ucb, growth="linear"),
@@ -66,22 +66,22 @@ def bandit_on(policy: str, kind: str, factors: tuple[float, ...]) -> Bandit:
         return policies.frugal_gp_ucb(domain, expert=expert, queries_per_step=1)
     if policy == "w_dbo":
         return policies.w_dbo(domain, noise_variance=None, initial_points=3)
-    if policy in LEARN_A_RATE:
-        return LEARN_A_RATE[policy](domain)
+    if policy in LEARNED_RATE:
+        return LEARNED_RATE[policy](domain)
     if policy == "fitted":
         return policies.adaptive_gp_ucb(domain, options=Options(refit=6))
     return policies.adaptive_gp_ucb(domain)
 
 
 def decisions(policy: str, factors: tuple[float, ...], steps: int = 5) -> Array:
-    """Where it plays (steps, 2), in units of the first domain."""
+    """Return the points of a run (steps, 2), in units of the first domain."""
     columns, unit, size = np.array(factors[:2]), factors[2], factors[3]
-    bandit, played = bandit_on(policy, "candidates", factors), []
+    bandit, points = bandit_on(policy, "candidates", factors), []
     for t in range(1, steps + 1):
         X = bandit.ask(t * unit)
-        played.append(X[0] / columns)
+        points.append(X[0] / columns)
         bandit.tell(X, size * (reward(X / columns, t) + NOISE[t]), t * unit)
-    return np.array(played)
+    return np.array(points)
 
 
 _plays: dict[str, Array] = {}
@@ -89,22 +89,22 @@ _plays: dict[str, Array] = {}
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("policy", ["adaptive", "frugal", "w_dbo"])
-def test_decisions_on_candidates_are_the_same_in_any_unit(policy: str, change: str) -> None:
+def test_policies_on_candidates_play_the_same_in_any_unit(policy: str, change: str) -> None:
     if policy not in _plays:
         _plays[policy] = decisions(policy, SAME)
     np.testing.assert_array_equal(decisions(policy, CHANGES[change]), _plays[policy])
 
 
 @pytest.mark.parametrize("change", ["time up", "time down"])
-@pytest.mark.parametrize("policy", LEARN_A_RATE)
-def test_the_unit_of_time_changes_no_decision_before_a_rate_is_learned(
+@pytest.mark.parametrize("policy", LEARNED_RATE)
+def test_policies_with_a_learned_rate_play_the_same_in_any_unit_of_time(
     policy: str, change: str
 ) -> None:
     np.testing.assert_array_equal(decisions(policy, CHANGES[change]), decisions(policy, SAME))
 
 
-def beliefs(policy: str, kind: str, factors: tuple[float, ...]) -> tuple[Array, Array]:
-    """Mean and deviation at some points after ten readings, in units of the first domain."""
+def predictions(policy: str, kind: str, factors: tuple[float, ...]) -> tuple[Array, Array]:
+    """Return mean and deviation at some points after ten readings, in units of the first domain."""
     columns, unit, size = np.array(factors[:2]), factors[2], factors[3]
     bandit = bandit_on(policy, kind, factors)
     for t in range(1, 11):
@@ -114,21 +114,21 @@ def beliefs(policy: str, kind: str, factors: tuple[float, ...]) -> tuple[Array, 
     return mean / size, deviation / size
 
 
-_beliefs: dict[tuple[str, str], tuple[Array, Array]] = {}
+_predictions: dict[tuple[str, str], tuple[Array, Array]] = {}
 
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize(
     ("policy", "kind"), [("adaptive", "box"), ("adaptive", "space"), ("fitted", "candidates")]
 )
-def test_beliefs_are_the_same_in_any_unit(policy: str, kind: str, change: str) -> None:
-    """But for what a fit rounds: its scales are logarithms."""
-    if (policy, kind) not in _beliefs:
-        _beliefs[policy, kind] = beliefs(policy, kind, SAME)
-    mean, deviation = beliefs(policy, kind, CHANGES[change])
-    off = np.abs(mean - _beliefs[policy, kind][0]) / _beliefs[policy, kind][1]
+def test_adaptive_gp_ucb_predicts_the_same_in_any_unit(policy: str, kind: str, change: str) -> None:
+    """A fit rounds, as its scales are logarithms."""
+    if (policy, kind) not in _predictions:
+        _predictions[policy, kind] = predictions(policy, kind, SAME)
+    mean, deviation = predictions(policy, kind, CHANGES[change])
+    off = np.abs(mean - _predictions[policy, kind][0]) / _predictions[policy, kind][1]
     assert off.max() < 0.02
-    np.testing.assert_allclose(deviation, _beliefs[policy, kind][1], rtol=0.02)
+    np.testing.assert_allclose(deviation, _predictions[policy, kind][1], rtol=0.02)
 
 
 @pytest.mark.parametrize("kind", ["candidates", "box", "space"])
@@ -142,52 +142,52 @@ def test_default_kernels_are_the_same_in_any_unit(kind: str) -> None:
         np.testing.assert_allclose(other(POINTS * columns), plain(POINTS), rtol=1e-9)
 
 
-def test_the_value_of_a_constant_column_changes_no_decision() -> None:
+def test_adaptive_gp_ucb_ignores_the_value_of_a_constant_column() -> None:
     line = np.linspace(0, 1, 20)
 
-    def played(column: Array) -> list[float]:
+    def points_with(column: Array) -> list[float]:
         bandit = policies.adaptive_gp_ucb(
             Candidates(np.column_stack([line, column])), noise_variance=0.01
         )
-        found = []
+        points = []
         for t in range(1, 6):
             x = bandit.ask(t)
-            found.append(float(x[0, 0]))
+            points.append(float(x[0, 0]))
             bandit.tell(x, np.sin(6 * x[:, 0] + t / 5), t)
-        return found
+        return points
 
-    alone = played(np.zeros(20))
-    assert len(set(alone)) > 1
-    assert played(np.full(20, 1e9)) == alone
-    # Nor one that differs by rounding.
-    rounded = 0.3 + np.arange(20) % 2 * 6e-17
-    assert np.ptp(rounded) > 0
-    assert played(rounded) == alone
+    expected = points_with(np.zeros(20))
+    assert len(set(expected)) > 1
+    assert points_with(np.full(20, 1e9)) == expected
+    # A column that varies by rounding alone counts as constant.
+    nearly_constant = 0.3 + np.arange(20) % 2 * 6e-17
+    assert np.ptp(nearly_constant) > 0
+    assert points_with(nearly_constant) == expected
 
 
-def test_column_units_are_one_where_all_ranges_are_equal() -> None:
-    """So that one coordinate, and any that are in one unit, are as they are given."""
+def test_column_units_are_one_if_all_ranges_are_equal() -> None:
+    """One coordinate, or several in the same unit, are not scaled."""
     assert column_units(np.zeros(2), np.full(2, 7.0)).tolist() == [1.0, 1.0]
     assert column_units(np.array([3.0]), np.array([5.0])).tolist() == [1.0]
     assert column_units(np.array([0.0, 2.0]), np.array([4.0, 2.0])).tolist() == [1.0, 1.0]
     assert column_units(np.zeros(3), np.array([4.0, 1.0, 0.0])).tolist() == [4.0, 1.0, 1.0]
 
 
-def test_a_kernel_that_is_given_sees_the_coordinates_as_they_are() -> None:
+def test_adaptive_gp_ucb_applies_a_given_kernel_to_unscaled_coordinates() -> None:
     X = POINTS * [1.0, 1000.0]
-    made = policies.adaptive_gp_ucb(Candidates(X), kernel=RBF(2.0), noise_variance=0.01).recipe
-    assert made.kernel == structured_kernel(RBF(2.0))
+    recipe = policies.adaptive_gp_ucb(Candidates(X), kernel=RBF(2.0), noise_variance=0.01).recipe
+    assert recipe.kernel == structured_kernel(RBF(2.0))
 
 
-def test_units_of_the_ensemble_follow_candidates_that_are_added() -> None:
-    """The range is that of all candidates known, with those that have been retired."""
+def test_with_candidates_updates_the_column_units_of_the_ensemble() -> None:
+    """The range is that of all candidates, with the retired ones."""
     bandit = policies.adaptive_gp_ucb(Candidates(POINTS), noise_variance=0.01)
     bandit.tell(POINTS[:5], reward(POINTS[:5], 1.0), 1)
-    more = np.concatenate([POINTS, [[0.5, 300.0]]])
-    grown = bandit.with_candidates(more)
-    fresh = policies.adaptive_gp_ucb(Candidates(more), noise_variance=0.01)
+    points = np.concatenate([POINTS, [[0.5, 300.0]]])
+    extended = bandit.with_candidates(points)
+    fresh = policies.adaptive_gp_ucb(Candidates(points), noise_variance=0.01)
     fresh.tell(POINTS[:5], reward(POINTS[:5], 1.0), 1)
-    for a, b in zip(grown.predict(more, 2), fresh.predict(more, 2), strict=True):
+    for a, b in zip(extended.predict(points, 2), fresh.predict(points, 2), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9)
 
 

@@ -1,4 +1,4 @@
-"""W-DBO: relevances against a loop, against quadrature, and against the authors' program."""
+"""W-DBO: relevances, removals and bounds against plain loops and the authors' program."""
 
 from dataclasses import replace
 from typing import Any
@@ -38,33 +38,33 @@ AUTHORS = [
 ]
 
 
-def test_relevances_are_those_of_the_authors_program() -> None:
+def test_relevance_matches_the_authors_program() -> None:
     X, y, t, now = example()
     C = over_space(X, 0.3, 2.5) * over_future(t, now, 0.4, 1.5)
-    found = relevance(precision(kernel_of(X, t), 0.05), y, C)
-    np.testing.assert_allclose(found, AUTHORS, atol=1e-8)
+    result = relevance(precision(kernel_of(X, t), 0.05), y, C)
+    np.testing.assert_allclose(result, AUTHORS, atol=1e-8)
 
 
-def plainly_cleaned(rule: Relevant, before: Any, budget: float, now: float) -> Any:
-    """Who stays of the data, one removal after the other, with the inverses of the loop."""
-    found, X, t = rule.hyperparameters, before.X, before.t
+def remove_plainly(rule: Relevant, before: Any, budget: float, now: float) -> Any:
+    """Return the rows that remain after removals one by one, and the remaining budget."""
+    hyperparameters, X, t = rule.hyperparameters, before.X, before.t
     y = (before.y - before.y.mean()) / before.y.std()
-    r = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2)) / found.space
-    K = found.variance * matern52(r) * matern32((t[:, None] - t) / found.time)
-    C = over_space(X, found.space, 2.5) * over_future(t, now, found.time, 1.5)
-    kept = list(range(len(y)))
-    while len(kept) > 2:
-        part = np.ix_(kept, kept)
-        scores = relevances_by_leaving_out(K[part], found.noise, y[kept], C[part])
+    r = np.sqrt(((X[:, None] - X) ** 2).sum(axis=2)) / hyperparameters.space
+    K = hyperparameters.variance * matern52(r) * matern32((t[:, None] - t) / hyperparameters.time)
+    C = over_space(X, hyperparameters.space, 2.5) * over_future(t, now, hyperparameters.time, 1.5)
+    remaining = list(range(len(y)))
+    while len(remaining) > 2:
+        part = np.ix_(remaining, remaining)
+        scores = relevances_by_leaving_out(K[part], hyperparameters.noise, y[remaining], C[part])
         least = int(np.argmin(scores))
         if scores[least] + 1 >= budget:
             break
         budget /= scores[least] + 1
-        del kept[least]
-    return kept, budget
+        del remaining[least]
+    return remaining, budget
 
 
-def test_the_data_that_stay_are_those_of_the_pseudo_code() -> None:
+def test_w_dbo_keeps_the_data_of_its_pseudo_code() -> None:
     player = policies.w_dbo(Box([[0, 1], [0, 2]]), noise_variance=0.01, alpha=0.5, initial_points=4)
     rule: Any = player.rule
     budget, last, removed = 1.0, None, 0
@@ -75,17 +75,17 @@ def test_the_data_that_stay_are_those_of_the_pseudo_code() -> None:
         player.tell(x, [y], float(t))
         if t < 4:
             continue
-        grown = before.append(type(before)(x / np.array([1.0, 2.0]), [t], [y], [0.01]))
+        extended = before.append(type(before)(x / np.array([1.0, 2.0]), [t], [y], [0.01]))
         budget *= 1.5 ** ((t - (t if last is None else last)) / rule.hyperparameters.time)
         last = t
-        kept, budget = plainly_cleaned(rule, grown, budget, t)
-        removed += len(grown) - len(kept)
-        np.testing.assert_array_equal(rule.data.t, grown.t[kept])
-        assert rule.size == player.info.posterior.dictionary_size == len(kept)
+        remaining, budget = remove_plainly(rule, extended, budget, t)
+        removed += len(extended) - len(remaining)
+        np.testing.assert_array_equal(rule.data.t, extended.t[remaining])
+        assert rule.size == player.info.posterior.dictionary_size == len(remaining)
     assert removed > 3
 
 
-def test_a_point_has_the_largest_bound() -> None:
+def test_w_dbo_plays_the_point_of_the_largest_bound() -> None:
     domain = Candidates(np.linspace(0, 1, 40)[:, None])
     player = policies.w_dbo(domain, noise_variance=0.01, initial_points=5)
     rng = np.random.default_rng(1)
@@ -93,31 +93,41 @@ def test_a_point_has_the_largest_bound() -> None:
         rule: Any = player.rule
         x = player.ask(float(t))
         if t > 5:
-            # And what is asked for while x is out, as if its mean had been observed.
+            # The next point while x is pending is chosen as if its mean had been observed.
             later = player.ask(t + 0.5)
             player.drop(later)
-            data, found = rule.data, rule.hyperparameters
+            data, hyperparameters = rule.data, rule.hyperparameters
             y = (data.y - data.y.mean()) / data.y.std()
             X, times, width = data.X[:, 0], data.t, np.sqrt(0.2 * np.log(2 * len(y)))
-            for chosen, now in ((x, t), (later, t + 0.5)):
-                r = np.abs(X[:, None] - X) / found.space
-                K = found.variance * matern52(r) * matern32((times[:, None] - times) / found.time)
-                A = np.linalg.inv(K + found.noise * np.eye(len(y)))
-                r = np.abs(domain.X - X) / found.space
-                cross = found.variance * matern52(r) * matern32((now - times) / found.time)
-                variance = found.variance - np.diag(cross @ A @ cross.T) + found.noise
-                mean, row = cross @ A @ y, domain.index(chosen)[0]
+            for point, now in ((x, t), (later, t + 0.5)):
+                r = np.abs(X[:, None] - X) / hyperparameters.space
+                K = (
+                    hyperparameters.variance
+                    * matern52(r)
+                    * matern32((times[:, None] - times) / hyperparameters.time)
+                )
+                A = np.linalg.inv(K + hyperparameters.noise * np.eye(len(y)))
+                r = np.abs(domain.X - X) / hyperparameters.space
+                cross = (
+                    hyperparameters.variance
+                    * matern52(r)
+                    * matern32((now - times) / hyperparameters.time)
+                )
+                variance = (
+                    hyperparameters.variance - np.diag(cross @ A @ cross.T) + hyperparameters.noise
+                )
+                mean, row = cross @ A @ y, domain.index(point)[0]
                 bound = mean + width * np.sqrt(variance)
                 assert bound[row] == pytest.approx(bound.max(), rel=1e-6)
                 X, times, y = np.append(X, x), np.append(times, t), np.append(y, mean[row])
         player.tell(x, np.sin(5 * x[:, 0] + 0.1 * t) + 0.1 * rng.standard_normal(1), float(t))
 
 
-def test_no_time_scale_is_so_short_that_two_points_are_left_for_good() -> None:
-    """Rewards without any memory, then a slow world: at any unit of time the data come back."""
+def test_w_dbo_bounds_the_time_scale_from_below() -> None:
+    """After rewards without memory, a slow reward fills the data again, at any unit of time."""
     for unit in (1.0, 1e-3):
         player: Any = policies.w_dbo(Box([[0, 1]]), noise_variance=0.01, initial_points=3)
-        rng, kept = np.random.default_rng(2), []
+        rng, sizes = np.random.default_rng(2), []
         for step in range(1, 61):
             t = unit * step
             X = player.ask(t)
@@ -125,35 +135,35 @@ def test_no_time_scale_is_so_short_that_two_points_are_left_for_good() -> None:
             player.tell(X, y, t)
             if step > 3:
                 assert player.rule.hyperparameters.time >= 5 * unit * (1 - 1e-9)
-            kept.append(player.rule.size)
-        assert max(kept[40:]) > 10
+            sizes.append(player.rule.size)
+        assert max(sizes[40:]) > 10
 
 
-def test_slopes_of_the_bound_are_those_of_small_steps() -> None:
+def test_w_dbo_bound_has_the_slopes_of_differences() -> None:
     player: Any = policies.w_dbo(Box([[0, 1], [-2, 3]]), noise_variance=0.01, initial_points=5)
     rng = np.random.default_rng(3)
-    seen: list[Any] = []
+    bounds: list[Any] = []
     for t in range(1, 13):
         player.tell(rng.uniform([0, -2], [1, 3], (1, 2)), rng.standard_normal(1), float(t))
 
-    class Looking:
+    class RecordingSearch:
         def best(self, bound: Any, _: Any) -> Any:
-            seen.append(bound)
+            bounds.append(bound)
             return np.zeros(2)
 
-    player.rule.choose(13.5, Looking(), Plays.empty(2), rng)
-    [bound] = seen
+    player.rule.choose(13.5, RecordingSearch(), Plays.empty(2), rng)
+    [bound] = bounds
     X = rng.uniform([0, -2], [1, 3], (7, 2))
-    found = bound.values_and_slopes(X)[1]
+    slopes = bound.values_and_slopes(X)[1]
     for j, step in enumerate(1e-6 * np.eye(2)):
         numeric = (bound(X + step) - bound(X - step)) / 2e-6
-        np.testing.assert_allclose(found[:, j], numeric, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(slopes[:, j], numeric, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(bound.near, player.rule.data.X * [1, 5] - [0, 2])
 
 
 @pytest.mark.parametrize("pause", [3e2, 1e3, 1e9])
-def test_a_budget_beyond_floats_after_a_pause_removes_all_but_the_fewest(pause: float) -> None:
-    """(1 + alpha)^(pause / time scale) is 1e290 after 300 steps, and then more than a float holds."""
+def test_w_dbo_after_a_long_pause_keeps_the_fewest_points(pause: float) -> None:
+    """(1 + alpha)^(pause / time scale) is 1e290 after 300 steps, and overflows after 1000."""
     domain = Candidates(np.linspace(0.0, 10.0, 21)[:, None])
     bandit: Any = policies.w_dbo(domain, noise_variance=0.01, initial_points=3)
     for t in range(1, 9):

@@ -26,8 +26,8 @@ from tvbandits.validation import Array
 
 
 @pytest.fixture(autouse=True, scope="module")
-def call_alone() -> Iterator[None]:
-    """Matrices are small here: threads would only wait for each other."""
+def limit_to_one_thread() -> Iterator[None]:
+    """Limit BLAS to one thread, as the matrices are small."""
     with threadpool_limits(limits=1):
         yield
 
@@ -40,7 +40,7 @@ def rbf(X: Array, length: float) -> Array:
     return np.asarray(np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=-1) / (2 * length**2)))
 
 
-def proper(K: Array, jitter: float = JITTER) -> Array:
+def add_jitter(K: Array, jitter: float = JITTER) -> Array:
     return K + jitter * np.mean(np.diagonal(K)) * np.eye(len(K))
 
 
@@ -53,8 +53,8 @@ SUBSETS: list[tuple[int, ...]] = enumerated.subsets(8, 3)
 
 
 def law(K: Array, k: int) -> Array:
-    """Probability of each subset of size k, in the order of `subsets`."""
-    return enumerated.law(proper(K), k)
+    """Return the probability of each subset of size k, in the order of `subsets`."""
+    return enumerated.law(add_jitter(K), k)
 
 
 def mcmc(K: Array, k: int, steps: int, **options: Any) -> Sampler:
@@ -68,14 +68,14 @@ def exact(K: Array, k: int) -> Sampler:
 
 
 def transition_matrix(K: Array, k: int) -> tuple[Array, list[tuple[int, ...]]]:
-    """The lazy swap chain, and the subsets of its rows and columns."""
-    return enumerated.transition_matrix(proper(K), k), enumerated.subsets(len(K), k)
+    """Return the matrix of the lazy swap chain, and the subsets of its rows and columns."""
+    return enumerated.transition_matrix(add_jitter(K), k), enumerated.subsets(len(K), k)
 
 
 # ------------------------------------------------------------------------------------- the laws
 
 
-MIXED = 85  # steps: the distance to the limit is then far below what 2500 draws can show
+MIXED = 85  # steps, after which the distance to the limit is far too small for 2500 draws
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,13 @@ MIXED = 85  # steps: the distance to the limit is then far below what 2500 draws
         pytest.param(exact(KERNEL, 3), id="exact"),
     ],
 )
-def test_law_of_all_subsets(sampler: Sampler) -> None:
+def test_samplers_have_the_law_of_the_k_dpp(sampler: Sampler) -> None:
     assert p_value_of(sampler, law(KERNEL, 3), SUBSETS, 2500) > 0.01
 
 
 @pytest.mark.parametrize("steps", [1, 3, 7])
 @pytest.mark.parametrize("start", [(0, 1), (1, 4)])
-def test_law_after_a_few_steps_is_a_power_of_the_transition_matrix(
+def test_sample_mcmc_after_few_steps_has_the_law_of_the_transition_matrix(
     steps: int, start: tuple[int, ...]
 ) -> None:
     K = KERNEL[:6, :6]
@@ -105,7 +105,7 @@ def test_law_after_a_few_steps_is_a_power_of_the_transition_matrix(
 
 
 def long_cholesky(A: Array) -> Array:
-    """Logs of the squared pivots, in extended precision."""
+    """Return the logs of the squared pivots, in extended precision."""
     A = A.astype(np.longdouble)
     pivots = np.empty(len(A), dtype=np.longdouble)
     for i in range(len(A)):
@@ -115,9 +115,9 @@ def long_cholesky(A: Array) -> Array:
 
 
 @pytest.mark.parametrize(("k", "tolerance"), [(12, 1e-8), (37, 1e-6), (60, 1e-3), (90, 1e-2)])
-def test_ratios_after_a_long_run_are_ratios_of_determinants(k: int, tolerance: float) -> None:
+def test_swap_chain_ratios_match_determinants_after_a_long_run(k: int, tolerance: float) -> None:
     K, rng = line(300, seed=5), np.random.default_rng(6)
-    L = proper(K)
+    L = add_jitter(K)
     chain = SwapChain(L, k_dpp.greedy(K, k), JITTER)
     chain.run(4000, rng)
     assert sorted([*chain.members, *chain.others]) == list(range(300))
@@ -133,13 +133,13 @@ def test_ratios_after_a_long_run_are_ratios_of_determinants(k: int, tolerance: f
 
 
 def table_error(chain: SwapChain) -> float:
-    """How far A A^T is from the inverse of L_Z."""
+    """Return the error of A A^T as the inverse of L_Z."""
     L_Z = chain.L[np.ix_(chain.members, chain.members)]
     return float(np.abs(chain.table @ chain.table.T @ L_Z - np.eye(len(L_Z))).max())
 
 
-def test_no_table_serves_more_swaps_than_its_largest_age() -> None:
-    """Also where both computations of each ratio agree, however long the chain."""
+def test_swap_chain_refreshes_its_table_at_the_largest_age() -> None:
+    """Both computations of each ratio may agree for any length of the chain."""
     ages: list[int] = []
 
     class Watched(SwapChain):
@@ -153,7 +153,7 @@ def test_no_table_serves_more_swaps_than_its_largest_age() -> None:
     assert table_error(chain) < 1e-12
 
 
-def test_a_swap_whose_ratios_differ_has_the_table_computed_afresh() -> None:
+def test_swap_chain_refreshes_its_table_if_ratios_differ() -> None:
     L = np.diag(np.linspace(1.0, 2.0, 40)) + 0.1
     chain = SwapChain(L, np.arange(8), JITTER)
     chain.table *= 1.01
@@ -164,14 +164,14 @@ def test_a_swap_whose_ratios_differ_has_the_table_computed_afresh() -> None:
     assert table_error(chain) < 1e-12
 
 
-def test_large_identity_and_steep_spectra_neither_overflow_nor_underflow() -> None:
+def test_sample_mcmc_handles_matrices_whose_determinant_overflows() -> None:
     rng = np.random.default_rng(10)
     for K in (np.eye(400) * 1e200, np.diag(np.logspace(0, -300, 400)), line(200, 1, length=1e4)):
         assert len(set(k_dpp.sample_mcmc(K, 150, steps=50, rng=rng).indices.tolist())) == 150
 
 
 @pytest.mark.slow
-def test_rank_deficient_kernel_follows_the_law_of_the_jittered_one() -> None:
+def test_samplers_of_a_rank_deficient_kernel_have_the_law_with_jitter() -> None:
     F = np.random.default_rng(11).standard_normal((8, 2))
     K = F @ F.T
     probabilities = law(K, 3)
@@ -180,7 +180,7 @@ def test_rank_deficient_kernel_follows_the_law_of_the_jittered_one() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e6, 1e-6, 2.0**40])
-def test_scale_of_the_kernel_does_not_matter(scale: float) -> None:
+def test_greedy_and_sample_mcmc_ignore_the_scale_of_the_kernel(scale: float) -> None:
     K = line(60, seed=12, length=10.0 / 3)
     for k in (7, 20):
         assert k_dpp.greedy(K, k).tolist() == k_dpp.greedy(K * scale, k).tolist()
@@ -194,7 +194,7 @@ def test_scale_of_the_kernel_does_not_matter(scale: float) -> None:
 # ------------------------------------------------------------------------- greedy and edge cases
 
 
-def test_greedy_takes_the_largest_determinant_each_time() -> None:
+def test_greedy_maximizes_the_determinant_at_each_step() -> None:
     K = np.diag([1.0, 3.0, 2.0, 1.5, 1.2, 1.1, 1.05, 1.01]) + KERNEL
     Z = k_dpp.greedy(K, 5).tolist()
     for m in range(1, 6):
@@ -211,7 +211,7 @@ def test_greedy_takes_the_largest_determinant_each_time() -> None:
     variance=st.sampled_from([1e-12, 1.0, 1e12]),
     data=st.data(),
 )
-def test_every_sampler_returns_k_distinct_items(
+def test_samplers_return_k_distinct_items(
     points: Array, length: float, variance: float, data: st.DataObject
 ) -> None:
     K, N = variance * rbf(points, length), len(points)
@@ -227,19 +227,21 @@ def test_every_sampler_returns_k_distinct_items(
         assert sorted(set(Z.tolist())) == sorted(Z.tolist())
         assert len(Z) == k
         assert set(Z.tolist()) <= set(range(N))
-    for drawn in sets[1:]:
-        assert drawn.tolist() == sorted(drawn.tolist())
+    for sample in sets[1:]:
+        assert sample.tolist() == sorted(sample.tolist())
 
 
-def test_draws_repeat_and_leave_inputs_and_globals_alone(capfd: pytest.CaptureFixture[str]) -> None:
+def test_sample_mcmc_is_reproducible_and_leaves_inputs_and_globals_unchanged(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     K, start = KERNEL.copy(), np.array([4, 1, 0])
     state = np.random.mtrand._rand  # the generator behind numpy's global functions
     before = state.get_state(legacy=False)["state"]["key"].tolist()
     draw = functools.partial(k_dpp.sample_mcmc, K, 3, steps=500, start=start)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        first, again = (draw(rng=np.random.default_rng(17)) for _ in range(2))
-    assert first.indices.tolist() == again.indices.tolist()
+        first, second = (draw(rng=np.random.default_rng(17)) for _ in range(2))
+    assert first.indices.tolist() == second.indices.tolist()
     rng = np.random.default_rng(17)
     assert len({tuple(draw(rng=rng).indices.tolist()) for _ in range(30)}) > 5
     assert not first.indices.flags.writeable
@@ -266,7 +268,7 @@ def _with(row: int, column: int, value: float) -> Array:
         (_with(3, 3, -0.5), r"K must .*-0.5 at \(3, 3\)"),
     ],
 )
-def test_bad_kernels(K: Any, message: str) -> None:
+def test_samplers_refuse_invalid_kernels(K: Any, message: str) -> None:
     rng = np.random.default_rng(0)
     calls: list[Callable[[], object]] = [
         lambda: k_dpp.greedy(K, 1),
@@ -287,16 +289,16 @@ def test_bad_kernels(K: Any, message: str) -> None:
         ({"start": [0.0, 1.0, 2.0]}, "start must"),
     ],
 )
-def test_bad_options(options: dict[str, Any], message: str) -> None:
-    given_options = {"k": 3, "steps": 1, "rng": np.random.default_rng(0), **options}
-    k = given_options.pop("k")
-    refused(ValueError, message, k_dpp.sample_mcmc, KERNEL, k, **given_options)
+def test_samplers_refuse_invalid_options(options: dict[str, Any], message: str) -> None:
+    arguments = {"k": 3, "steps": 1, "rng": np.random.default_rng(0), **options}
+    k = arguments.pop("k")
+    refused(ValueError, message, k_dpp.sample_mcmc, KERNEL, k, **arguments)
     if "k" in options:
         refused(ValueError, message, k_dpp.greedy, KERNEL, k)
         refused(ValueError, message, k_dpp.sample_exact, KERNEL, k, rng=np.random.default_rng(0))
 
 
-def test_indefinite_kernels_are_noticed() -> None:
+def test_sample_mcmc_refuses_indefinite_kernels() -> None:
     K = np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match="positive definite"):
@@ -305,24 +307,24 @@ def test_indefinite_kernels_are_noticed() -> None:
         k_dpp.sample_mcmc(K, 2, steps=100, rng=rng, start=[0, 2])
 
 
-# --- query plans: how many points, which ones, and what they may depend on
+# --- query plans: their number of points, and their choice
 
 KERNEL_K_DPP_PLAN = RBF(0.6)
 
 
-def refuse() -> Array:
+def fail_if_called() -> Array:
     raise AssertionError("the covariance was not needed")
 
 
-def pool(n: int, told: int, seed: int = 0) -> Pool:
+def pool(n: int, count: int, seed: int = 0) -> Pool:
     points = np.random.default_rng(seed).uniform(0, 5, (n, 1))
-    return Pool(points, told, lambda: np.asarray(KERNEL_K_DPP_PLAN(points)))
+    return Pool(points, count, lambda: np.asarray(KERNEL_K_DPP_PLAN(points)))
 
 
 # --- schedules ------------------------------------------------------------------------------------
 
 
-def test_log_schedule_of_the_paper() -> None:
+def test_log_schedule_matches_the_paper() -> None:
     assert [LogSchedule()(t) for t in (0, 1, 2, 3, 10, 500)] == [0, 0, 5, 7, 14, 38]
     assert LogSchedule(0.5)(10**9) == math.ceil(0.5 * math.log(10**9))
 
@@ -332,64 +334,67 @@ def test_log_schedule_of_the_paper() -> None:
 
 @given(n=st.integers(1, 25), k=st.integers(0, 30), seed=st.integers(0, 99))
 @settings(deadline=None, max_examples=25)
-def test_as_many_distinct_rows_as_the_budget_says(n: int, k: int, seed: int) -> None:
-    rows = KDPP(lambda told, _: k + told).choose(pool(n, 2, seed), np.random.default_rng(seed))
+def test_kdpp_plan_selects_as_many_distinct_rows_as_its_budget(n: int, k: int, seed: int) -> None:
+    rows = KDPP(lambda count, _: k + count).choose(pool(n, 2, seed), np.random.default_rng(seed))
     assert len(rows) == len(set(rows.tolist())) == min(k + 2, n)
     assert set(rows.tolist()) <= set(range(n))
     assert rows.dtype.kind == "i"
 
 
 @pytest.mark.parametrize("k", [5, 6, 10**9])
-def test_all_points_are_asked_where_there_are_no_more(k: int) -> None:
+def test_kdpp_plan_selects_all_points_of_a_small_pool(k: int) -> None:
     rng = np.random.default_rng(1)
     before = rng.bit_generator.state
-    rows = KDPP(lambda *_: k).choose(Pool(np.zeros((5, 2)), 9, refuse), rng)
+    rows = KDPP(lambda *_: k).choose(Pool(np.zeros((5, 2)), 9, fail_if_called), rng)
     np.testing.assert_array_equal(rows, np.arange(5))
     assert rng.bit_generator.state == before
 
 
-def test_without_a_chain_the_set_is_the_greedy_one() -> None:
-    plan, given_pool = KDPP(lambda *_: 4, steps=0.0), pool(12, 3)
-    rows = plan.choose(given_pool, np.random.default_rng(0))
-    assert set(rows) == set(k_dpp.greedy(given_pool.covariance(), 4))
+def test_kdpp_plan_without_steps_selects_the_greedy_set() -> None:
+    plan, small_pool = KDPP(lambda *_: 4, steps=0.0), pool(12, 3)
+    rows = plan.choose(small_pool, np.random.default_rng(0))
+    assert set(rows) == set(k_dpp.greedy(small_pool.covariance(), 4))
 
 
-def test_exact_plan_draws_by_the_law_of_the_k_dpp() -> None:
+def test_exact_kdpp_plan_has_the_law_of_the_k_dpp() -> None:
     plan = KDPP(3, sampler="exact")
-    shown = Pool(np.arange(8.0)[:, None], 20, lambda: KERNEL)
+    pool_of_eight = Pool(np.arange(8.0)[:, None], 20, lambda: KERNEL)
     assert (
         p_value_of(
-            lambda rng: tuple(plan.choose(shown, rng).tolist()), law(KERNEL, 3), SUBSETS, 2500
+            lambda rng: tuple(plan.choose(pool_of_eight, rng).tolist()),
+            law(KERNEL, 3),
+            SUBSETS,
+            2500,
         )
         > 0.01
     )
-    first, again = (plan.choose(shown, np.random.default_rng(3)) for _ in range(2))
-    np.testing.assert_array_equal(first, again)
+    first, second = (plan.choose(pool_of_eight, np.random.default_rng(3)) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
 
 
 @pytest.mark.parametrize(("n", "k"), [(300, 40), (300, 150), (500, 38), (200, 199)])
-def test_exact_draw_is_of_k_items_far_beyond_the_numerical_rank(n: int, k: int) -> None:
-    drawn = k_dpp.sample_exact(line(n, seed=3), k, rng=np.random.default_rng(1))
-    assert len(set(drawn.tolist())) == k
+def test_sample_exact_returns_k_items_far_beyond_the_numerical_rank(n: int, k: int) -> None:
+    sample = k_dpp.sample_exact(line(n, seed=3), k, rng=np.random.default_rng(1))
+    assert len(set(sample.tolist())) == k
 
 
-def test_exact_draw_beyond_floating_point_names_the_numbers() -> None:
+def test_sample_exact_beyond_floating_point_names_the_numbers() -> None:
     K = np.diag(np.logspace(0, -7, 1200))
     refused(ValueError, "600 of 1200", k_dpp.sample_exact, K, 600, rng=np.random.default_rng(0))
 
 
-def test_exact_plan_takes_no_length_of_a_chain() -> None:
+def test_exact_kdpp_plan_refuses_steps() -> None:
     refused(ValueError, "steps .* 2.0", KDPP, 3, steps=2.0, sampler="exact")
     refused(ValueError, "sampler .*'gibbs'", KDPP, 3, sampler="gibbs")
 
 
-def test_sparq_with_exact_draws_is_reproduced_by_its_seed() -> None:
+def test_sparq_gp_ucb_with_exact_draws_is_reproducible() -> None:
     domain = Candidates(np.linspace(0, 10, 30)[:, None])
 
     def truth(X: Array, t: float) -> Array:
         return np.sin(X[:, 0] + 0.1 * t)
 
-    def played(seed: int) -> list[float]:
+    def points_of_run(seed: int) -> list[float]:
         bandit = policies.sparq_gp_ucb(
             domain,
             kernel=RBF(1.0),
@@ -405,11 +410,11 @@ def test_sparq_with_exact_draws_is_reproduced_by_its_seed() -> None:
             points += [float(X[0, 0]), *bandit.history["x0"].tail(2)]
         return points
 
-    assert played(1) == played(1) != played(2)
+    assert points_of_run(1) == points_of_run(1) != points_of_run(2)
 
 
 @pytest.mark.slow
-def test_dppy_is_imported_by_an_exact_draw_alone() -> None:
+def test_sample_exact_alone_imports_dppy() -> None:
     code = (
         "import sys, numpy as np, tvbandits; from tvbandits import policies, queries; "
         "assert 'dppy' not in sys.modules; from tvbandits.queries import k_dpp; "
@@ -420,40 +425,40 @@ def test_dppy_is_imported_by_an_exact_draw_alone() -> None:
     )
 
 
-def test_the_length_of_the_chain(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kdpp_plan_has_the_given_length_of_the_chain(monkeypatch: pytest.MonkeyPatch) -> None:
     lengths: list[int] = []
     sample = k_dpp.sample_mcmc
 
-    def noted(K: Any, k: int, **options: Any) -> k_dpp.Sample:
+    def record_steps(K: Any, k: int, **options: Any) -> k_dpp.Sample:
         lengths.append(options["steps"])
         return sample(K, k, **options)
 
-    monkeypatch.setattr(k_dpp, "sample_mcmc", noted)
+    monkeypatch.setattr(k_dpp, "sample_mcmc", record_steps)
     KDPP(lambda *_: 4, steps=2.3).choose(pool(12, 3), np.random.default_rng(0))
     assert lengths == [10]
 
 
 @pytest.mark.parametrize(("n", "k", "t"), [(5, 2, 1), (8, 3, 40), (9, 1, 500)])
-def test_the_length_of_theory_is_that_of_equation_56(
+def test_kdpp_plan_with_theory_steps_matches_equation_56(
     monkeypatch: pytest.MonkeyPatch, n: int, k: int, t: int
 ) -> None:
     lengths: list[int] = []
 
-    def noted(_: Any, k: int, **options: Any) -> k_dpp.Sample:
+    def record_steps(_: Any, k: int, **options: Any) -> k_dpp.Sample:
         lengths.append(options["steps"])
         return k_dpp.Sample(np.arange(k), 0)
 
-    monkeypatch.setattr(k_dpp, "sample_mcmc", noted)
+    monkeypatch.setattr(k_dpp, "sample_mcmc", record_steps)
     K = 2.5 * line(n, seed=n, length=20.0)
-    shown = Pool(np.zeros((n, 1)), t, lambda: K, noise_variance=0.03)
-    KDPP(k, steps="theory").choose(shown, np.random.default_rng(0))
-    by_hand = plain.chain_steps(K, k, t, 0.03, eta=0.2)
-    assert by_hand > 10
-    assert lengths == [by_hand]
+    pool_of_theory = Pool(np.zeros((n, 1)), t, lambda: K, noise_variance=0.03)
+    KDPP(k, steps="theory").choose(pool_of_theory, np.random.default_rng(0))
+    expected = plain.chain_steps(K, k, t, 0.03, eta=0.2)
+    assert expected > 10
+    assert lengths == [expected]
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 0.01, 1e-5])
-def test_after_the_mixing_steps_the_chain_is_near_its_limit(epsilon: float) -> None:
+def test_mixing_steps_bring_the_chain_near_its_limit(epsilon: float) -> None:
     K = KERNEL[:6, :6]
     P, subsets = transition_matrix(K, 3)
     start = subsets.index(tuple(sorted(k_dpp.greedy(K, 3).tolist())))
@@ -461,14 +466,14 @@ def test_after_the_mixing_steps_the_chain_is_near_its_limit(epsilon: float) -> N
     assert 0.5 * np.abs(after - law(K, 3)).sum() <= epsilon
 
 
-def test_mixing_steps_of_equal_sets_by_hand() -> None:
+def test_mixing_steps_of_equal_sets_match_a_value_by_hand() -> None:
     # Each of 10 sets has probability 1 / 10: 2 * 2 * 3 * log(10 / 0.01) = 82.9.
     assert k_dpp.mixing_steps(np.eye(5), 2, 0.01) == 83
     assert k_dpp.mixing_steps(np.eye(5), 5, 0.01) == k_dpp.mixing_steps(np.eye(5), 0, 0.01) == 0
     refused(ValueError, "accuracy .*0", k_dpp.mixing_steps, np.eye(5), 2, 0.0)
 
 
-def test_mixing_steps_far_beyond_the_numerical_rank_are_finite_and_grow_with_accuracy() -> None:
+def test_mixing_steps_far_beyond_the_numerical_rank_grow_with_accuracy() -> None:
     K = line(200, seed=3)
     few, many = (k_dpp.mixing_steps(K, 38, epsilon) for epsilon in (1e-2, 1e-8))
     assert 0 < few < many < 10**7
@@ -476,13 +481,13 @@ def test_mixing_steps_far_beyond_the_numerical_rank_are_finite_and_grow_with_acc
     assert many - few == pytest.approx(2 * 38 * 162 * math.log(1e6), abs=1)
 
 
-def test_the_length_of_theory_needs_a_noise_variance() -> None:
-    shown = Pool(np.arange(5.0)[:, None], 9, lambda: np.eye(5))
+def test_kdpp_plan_with_theory_steps_needs_a_noise_variance() -> None:
+    pool_without_noise = Pool(np.arange(5.0)[:, None], 9, lambda: np.eye(5))
     refused(
         ValueError,
         "noise variance",
         KDPP(2, steps="theory").choose,
-        shown,
+        pool_without_noise,
         np.random.default_rng(0),
     )
     refused(ValueError, "steps .*'paper'", KDPP, 2, steps="paper")
@@ -490,12 +495,12 @@ def test_the_length_of_theory_needs_a_noise_variance() -> None:
 
 
 @pytest.mark.parametrize("mean", ["online", 0.0])
-def test_sparq_tells_the_plan_the_noise_variance_in_the_unit_of_the_kernel(mean: Any) -> None:
-    seen: list[Pool] = []
+def test_sparq_gp_ucb_passes_the_noise_in_the_unit_of_the_kernel_to_its_plan(mean: Any) -> None:
+    pools: list[Pool] = []
 
-    class Seeing(KDPP):
+    class RecordingKDPP(KDPP):
         def choose(self, pool: Pool, rng: np.random.Generator) -> Any:
-            seen.append(pool)
+            pools.append(pool)
             return super().choose(pool, rng)
 
     bandit = policies.sparq_gp_ucb(
@@ -503,31 +508,33 @@ def test_sparq_tells_the_plan_the_noise_variance_in_the_unit_of_the_kernel(mean:
         kernel=RBF(1.0),
         noise_variance=0.04,
         expert=CallableExpert(lambda X, _: 30 * np.sin(X[:, 0]), 0.04),
-        queries_per_step=Seeing(LogSchedule(1.0), steps="theory"),
+        queries_per_step=RecordingKDPP(LogSchedule(1.0), steps="theory"),
         options=Options(mean=mean),
     )
     for t in range(1, 8):
         X = bandit.ask(t)
         bandit.tell(X, 30 * np.sin(X[:, 0]), t)
     scale = bandit.info.model.scale
-    assert seen[-1].noise_variance == pytest.approx(0.04 / scale**2)
+    assert pools[-1].noise_variance == pytest.approx(0.04 / scale**2)
     assert (scale == 1.0) == (mean == 0.0)
 
 
-def test_a_number_is_a_number_per_step() -> None:
+def test_kdpp_plan_reads_a_number_as_points_per_step() -> None:
     X = np.random.default_rng(0).random((12, 2))
-    for told in (1, 400):
-        pool = Pool(X, told, lambda: RBF(0.3)(X))
+    for count in (1, 400):
+        pool = Pool(X, count, lambda: RBF(0.3)(X))
         assert len(KDPP(5).choose(pool, np.random.default_rng(0))) == 5
-    says = "budget must be a whole number of at least 0, got"
-    refused(ValueError, says, KDPP, -1)
+    message = "budget must be a whole number of at least 0, got"
+    refused(ValueError, message, KDPP, -1)
 
 
-def test_a_budget_that_saves() -> None:
+def test_kdpp_plan_with_an_average_budget_spends_the_unused_part() -> None:
     rng = np.random.default_rng(0)
-    for told, asked, wanted in ((4, 0, 8), (4, 7, 1), (4, 8, 0)):
-        shown = pool(20, told)
-        shown = Pool(shown.points, told, shown.covariance, None, asked)
-        assert len(KDPP(OnAverage(2.0)).choose(shown, rng)) == wanted
+    for count, asked, size in ((4, 0, 8), (4, 7, 1), (4, 8, 0)):
+        pool_with_queries = pool(20, count)
+        pool_with_queries = Pool(
+            pool_with_queries.points, count, pool_with_queries.covariance, None, asked
+        )
+        assert len(KDPP(OnAverage(2.0)).choose(pool_with_queries, rng)) == size
     with pytest.raises(ValueError, match=r"budget must be a whole number per step, or a budget"):
         KDPP(OnAverage)  # type: ignore[arg-type]

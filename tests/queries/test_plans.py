@@ -1,4 +1,4 @@
-"""Query plans besides the paper's: which points, by enumeration, and how many."""
+"""Query plans besides k-DPPs, budgets, the pool of played points, and unreliable experts."""
 
 import math
 import warnings
@@ -56,10 +56,10 @@ PLANS: list[Any] = [NextDecision, RandomPoints]
 NO_TIES = np.sqrt(np.diag(PRIOR)) * np.linspace(1.0, 1.0001, N)
 
 
-def beliefs(
+def joint_posterior(
     mean: Array = MEAN, beta: float = 2.0, K: Array = PRIOR, deviation: Array = NO_TIES
 ) -> JointPosterior:
-    """Of a prior: what holds now holds at the next decision too."""
+    """Return the joint posterior of a prior that does not change with time."""
     return JointPosterior(
         mean,
         deviation,
@@ -70,8 +70,8 @@ def beliefs(
     )
 
 
-def pool(told: int = 5, asked: int = 0, **parts: Any) -> Pool:
-    return Pool(POINTS, told, lambda: PRIOR, beliefs(**parts), asked)
+def pool(count: int = 5, asked: int = 0, **parts: Any) -> Pool:
+    return Pool(POINTS, count, lambda: PRIOR, joint_posterior(**parts), asked)
 
 
 def rng() -> np.random.Generator:
@@ -86,40 +86,42 @@ def test_random_points_are_uniform() -> None:
 
 
 @pytest.mark.parametrize("plan", PLANS)
-def test_how_many(plan: Any) -> None:
+def test_plans_select_as_many_points_as_their_budget(plan: Any) -> None:
     assert len(plan(0).choose(pool(), rng())) == 0
     for k in (N, N + 1, 100):
         np.testing.assert_array_equal(plan(k).choose(pool(), rng()), np.arange(N))
     for k in (1, 5):
         assert len(set(plan(k).choose(pool(), rng()).tolist())) == k
-    # 3 a step on average: 15 after five rewards, of which 11 are spent.
+    # At 3 a step on average, 15 are allowed after five rewards, of which 11 are spent.
     assert len(plan(OnAverage(3.0)).choose(pool(5, 11), rng())) == 4
     assert len(plan(OnAverage(3.0)).choose(pool(5, 15), rng())) == 0
 
 
-@pytest.mark.parametrize(("plan", "free"), [(NextDecision, (0, N)), (PlausibleMaximizers, (0,))])
-def test_a_question_that_is_not_asked_costs_nothing(plan: Any, free: tuple[int, ...]) -> None:
-    shut = Pool(POINTS, 5, lambda: PRIOR, None)
-    for k in free:
-        assert len(plan(k).choose(shut, rng())) == k
+@pytest.mark.parametrize(("plan", "sizes"), [(NextDecision, (0, N)), (PlausibleMaximizers, (0,))])
+def test_plans_use_the_posterior_only_if_they_have_a_choice(
+    plan: Any, sizes: tuple[int, ...]
+) -> None:
+    pool_without_posterior = Pool(POINTS, 5, lambda: PRIOR, None)
+    for k in sizes:
+        assert len(plan(k).choose(pool_without_posterior, rng())) == k
     with pytest.raises(ValueError, match="uses the posterior"):
-        plan(3).choose(shut, rng())
+        plan(3).choose(pool_without_posterior, rng())
 
 
 @pytest.mark.parametrize("plan", [NextDecision, PlausibleMaximizers])
-def test_ties_go_by_their_order_and_the_beliefs_that_are_shown_stay_as_they_were(plan: Any) -> None:
+def test_plans_break_ties_by_order_and_leave_the_posterior_unchanged(plan: Any) -> None:
     last_bits = 1e-14 * rng().standard_normal(N)
-    shown = beliefs(last_bits, K=np.eye(N), deviation=1.0 + last_bits)
-    before = np.array([shown.deviation, shown.mean])
-    rows = plan(5).choose(Pool(POINTS, 5, lambda: np.eye(N), shown), rng())
+    posterior = joint_posterior(last_bits, K=np.eye(N), deviation=1.0 + last_bits)
+    before = np.array([posterior.deviation, posterior.mean])
+    rows = plan(5).choose(Pool(POINTS, 5, lambda: np.eye(N), posterior), rng())
     assert rows.tolist() == [0, 1, 2, 3, 4]
-    np.testing.assert_array_equal([shown.deviation, shown.mean], before)
+    np.testing.assert_array_equal([posterior.deviation, posterior.mean], before)
 
 
 @pytest.mark.parametrize("plan", [*PLANS, PlausibleMaximizers])
-def test_a_budget_that_is_none(plan: Any) -> None:
+def test_plans_refuse_a_negative_budget(plan: Any) -> None:
     with pytest.raises(ValueError, match=r"budget must .*-2"):
-        plan(lambda told, asked: -2).choose(pool(), rng())  # noqa: ARG005
+        plan(lambda count, spent: -2).choose(pool(), rng())  # noqa: ARG005
 
 
 # --- plausible maximizers -------------------------------------------------------------------------
@@ -130,12 +132,12 @@ UNEVEN = AMPLITUDE[:, None] * PRIOR * AMPLITUDE
 
 
 def uneven(asked: int = 0, mean: Array = MEAN, beta: float = 2.0) -> Pool:
-    """A pool of points that differ in what is known of them."""
-    return Pool(POINTS, 5, lambda: UNEVEN, beliefs(mean, beta, UNEVEN, AMPLITUDE), asked)
+    """Return a pool of points with different variances."""
+    return Pool(POINTS, 5, lambda: UNEVEN, joint_posterior(mean, beta, UNEVEN, AMPLITUDE), asked)
 
 
 def covariance_after(rows: list[int]) -> Array:
-    """Once some points are asked about, by plain inversion."""
+    """Return the covariance after answers about some points, by inversion."""
     if not rows:
         return UNEVEN
     K = UNEVEN[np.ix_(rows, rows)] + NOISE * np.eye(len(rows))
@@ -143,7 +145,7 @@ def covariance_after(rows: list[int]) -> Array:
 
 
 def gain(row: int, rows: list[int], mean: Array, among: list[int]) -> float:
-    """What an answer about a point adds to the best mean of some points, on average."""
+    """Return the mean increase of the best mean of some points by an answer about a point."""
     covariance = covariance_after(rows)
     moves = covariance[row] / np.sqrt(covariance[row, row] + NOISE)
     nodes, weights = hermegauss(9)
@@ -153,10 +155,12 @@ def gain(row: int, rows: list[int], mean: Array, among: list[int]) -> float:
     return float(max(total - max(mean[j] for j in among), 0.0))
 
 
-def by_hand(k: int, asked: int, mean: Array, beta: float, ties: Sequence[int] = ()) -> list[int]:
-    """The questions, one after the other, by looking at every point.
+def plain_choice(
+    k: int, asked: int, mean: Array, beta: float, ties: Sequence[int] = ()
+) -> list[int]:
+    """Return the queries, selected one by one among all points.
 
-    Where gains differ by no more than rounding, what was found in `ties` is as good.
+    If gains differ by rounding alone, the choice in `ties` is accepted.
     """
     rows: list[int] = []
     while len(rows) < min(k, N):
@@ -185,52 +189,55 @@ def by_hand(k: int, asked: int, mean: Array, beta: float, ties: Sequence[int] = 
     asked=st.integers(0, 9),
 )
 @settings(deadline=None, max_examples=30)
-def test_plausible_maximizers_of_any_pool(seed: int, k: int, beta: float, asked: int) -> None:
+def test_plausible_maximizers_match_a_plain_choice(
+    seed: int, k: int, beta: float, asked: int
+) -> None:
     mean = np.random.default_rng(seed).normal(0.0, 1.0, N)
     rows = PlausibleMaximizers(k).choose(uneven(asked, mean, beta), rng()).tolist()
-    assert rows == by_hand(k, asked, mean, beta, ties=rows)
+    assert rows == plain_choice(k, asked, mean, beta, ties=rows)
 
 
 @pytest.mark.parametrize("plan", [NextDecision, PlausibleMaximizers])
-def test_no_point_is_asked_about_twice_however_little_an_answer_says(plan: Any) -> None:
+def test_plans_select_no_point_twice_under_large_noise(plan: Any) -> None:
     for seed in range(20):
         mean = np.random.default_rng(seed).normal(0.0, 0.1, N)
-        vague = replace(beliefs(mean, 2.0, UNEVEN, AMPLITUDE), noise_variance=50.0)
+        posterior = replace(joint_posterior(mean, 2.0, UNEVEN, AMPLITUDE), noise_variance=50.0)
         for asked in range(CONFIG.discover_every):
-            rows = plan(6).choose(Pool(POINTS, 5, lambda: UNEVEN, vague, asked), rng())
+            rows = plan(6).choose(Pool(POINTS, 5, lambda: UNEVEN, posterior, asked), rng())
             assert len(rows) == len({*rows.tolist()}) == 6
 
 
-# --- budgets: never more than allowed, and what is saved is not lost
+# --- budgets: never more than allowed, and the unused part stays available
 
 
 @given(rate=st.floats(0, 20), wishes=st.lists(st.integers(0, 60), max_size=60))
-def test_on_average_holds_at_every_time(rate: float, wishes: list[int]) -> None:
-    budget, asked = OnAverage(rate), 0
-    for told, wish in enumerate(wishes, 1):
-        allowed = budget(told, asked)
-        assert allowed == math.floor(rate * told + 1e-9) - asked >= 0  # all that is left
-        asked += min(allowed, wish)
-        assert asked <= rate * told + 1e-9
+def test_on_average_never_exceeds_its_rate(rate: float, wishes: list[int]) -> None:
+    budget, spent = OnAverage(rate), 0
+    for count, wish in enumerate(wishes, 1):
+        allowed = budget(count, spent)
+        # The budget allows all that remains.
+        assert allowed == math.floor(rate * count + 1e-9) - spent >= 0
+        spent += min(allowed, wish)
+        assert spent <= rate * count + 1e-9
 
 
-def test_what_an_average_allows_is_not_one_less_by_rounding() -> None:
+def test_on_average_does_not_lose_a_query_by_rounding() -> None:
     for hundredths in range(1, 100):
         assert OnAverage(hundredths / 100)(100, 0) == hundredths
 
 
-def test_a_schedule_asks_in_every_so_manieth_decision_as_much_as_it_would() -> None:
+def test_log_schedule_with_every_is_zero_at_other_decisions() -> None:
     always, seldom = LogSchedule(6.0), LogSchedule(6.0, every=5)
     assert [seldom(t) for t in range(1, 21)] == [0 if t % 5 else always(t) for t in range(1, 21)]
 
 
-def test_a_number_is_a_number_per_step() -> None:
+def test_as_budget_reads_a_number_as_queries_per_step() -> None:
     assert as_budget(3) == PerStep(3)
     budget = OnAverage(2.0)
     assert as_budget(budget) is budget
 
 
-def test_following_somebody_else() -> None:
+def test_following_budget_repeats_the_counts_of_a_run() -> None:
     budget = Following((0, 3, 2, 4))
     assert [budget(1, 0), budget(2, 0), budget(3, 3), budget(4, 5)] == [0, 3, 2, 4]
     assert budget(4, 3) == 6  # three rewards were told at once
@@ -238,31 +245,31 @@ def test_following_somebody_else() -> None:
     assert budget(1, 5) == 0
 
 
-# --- the pool of a query plan: everything while it is small, then only what adds to it
+# --- the pool of a query plan: all points while it is small, then only informative ones
 
 
-def same(X):
+def identity(X):
     return X
 
 
-def test_all_points_belong_to_a_small_pool():
+def test_played_pool_contains_all_points_while_small():
     X = np.random.default_rng(0).random((30, 2))
     pool = PlayedPool.none()
     for n in (3, 10, 30):
-        pool = pool.extend(X[:n], RBF(1.0), same, None)
+        pool = pool.extend(X[:n], RBF(1.0), identity, None)
     assert pool.rows.tolist() == list(range(30))
-    assert PlayedPool.none().extend(X, RBF(1.0), same, 30).rows.tolist() == list(range(30))
+    assert PlayedPool.none().extend(X, RBF(1.0), identity, 30).rows.tolist() == list(range(30))
 
 
 @pytest.mark.parametrize("step", [1, 7])
-def test_a_full_pool_takes_what_it_does_not_determine(step):
+def test_played_pool_when_full_adds_only_undetermined_points(step):
     X = np.random.default_rng(1).random((120, 1)) * 20
     pool = PlayedPool.none()
     for n in range(step, 121, step):
-        pool = pool.extend(X[:n], RBF(1.0), same, 10)
+        pool = pool.extend(X[:n], RBF(1.0), identity, 10)
     rows = list(range(10))
-    seen = len(X) - len(X) % step
-    for row in range(10, seen):
+    count = len(X) - len(X) % step
+    for row in range(10, count):
         K = RBF(1.0)(X[rows]) + CONFIG.pool_noise * np.eye(len(rows))
         k = RBF(1.0)(X[rows], X[row : row + 1])[:, 0]
         if 1 - k @ np.linalg.solve(K, k) > CONFIG.determined_share:
@@ -272,19 +279,19 @@ def test_a_full_pool_takes_what_it_does_not_determine(step):
 
 
 @pytest.mark.parametrize("amplitude", [1e-4, 1e4])
-def test_the_unit_of_the_kernel_changes_no_pool(amplitude: float) -> None:
+def test_played_pool_ignores_the_unit_of_the_kernel(amplitude: float) -> None:
     X = np.random.default_rng(1).random((120, 1)) * 20
     plain, scaled = (
-        PlayedPool.none().extend(X, kernel, same, 10).rows
+        PlayedPool.none().extend(X, kernel, identity, 10).rows
         for kernel in (RBF(1.0), ConstantKernel(amplitude) * RBF(1.0))
     )
     assert scaled.tolist() == plain.tolist()
 
 
-# --- experts that answer in part, go down and come back; experts that want to see rewards
+# --- experts that answer in part or fail for a time; experts that observe rewards
 
 DOMAIN = Candidates(np.linspace(0, 10, 41)[:, None])
-NOISE_CONSULTATION = 0.01
+EXPERT_NOISE = 0.01
 
 
 def truth(X: Array, t: float) -> Array:
@@ -292,8 +299,8 @@ def truth(X: Array, t: float) -> Array:
 
 
 @dataclass
-class Flaky:
-    """Down at some times, deaf to some points, and honest about the rest."""
+class UnreliableExpert:
+    """An expert that fails at some times, and refuses some points."""
 
     down: frozenset[int] = frozenset()
     share: float = 1.0
@@ -304,12 +311,12 @@ class Flaky:
         if int(t) in self.down:
             self.asked.append((t, len(X), 0))
             raise self.error
-        values = truth(X, t) + NOISE_CONSULTATION**0.5 * keyed_normal(0, 7, X, t)
-        heard = np.abs(keyed_normal(0, 8, X, t)) < self.share * 3
-        values = np.where(heard, values, np.nan)
-        self.asked.append((t, len(X), int(heard.sum())))
+        values = truth(X, t) + EXPERT_NOISE**0.5 * keyed_normal(0, 7, X, t)
+        answered = np.abs(keyed_normal(0, 8, X, t)) < self.share * 3
+        values = np.where(answered, values, np.nan)
+        self.asked.append((t, len(X), int(answered.sum())))
         return Answers(
-            values, NOISE_CONSULTATION, 0.5 * len(X), ("some are deaf",) if not heard.all() else ()
+            values, EXPERT_NOISE, 0.5 * len(X), ("some are deaf",) if not answered.all() else ()
         )
 
 
@@ -317,7 +324,7 @@ def sparq(expert: Any, plan: KDPP | None = None) -> Bandit:
     return policies.sparq_gp_ucb(
         DOMAIN,
         kernel=RBF(1.0),
-        noise_variance=NOISE_CONSULTATION,
+        noise_variance=EXPERT_NOISE,
         expert=expert,
         queries_per_step=plan or KDPP(6),
         beta=2.0,
@@ -327,31 +334,31 @@ def sparq(expert: Any, plan: KDPP | None = None) -> Bandit:
 
 def play(bandit: Bandit, first: int, last: int) -> Array:
     def reward(x: Array, t: float) -> Array:
-        return truth(x, t) + NOISE_CONSULTATION**0.5 * keyed_normal(0, 1, x, t)
+        return truth(x, t) + EXPERT_NOISE**0.5 * keyed_normal(0, 1, x, t)
 
     return loops.play(bandit, reward, range(first, last + 1))
 
 
-def test_one_warning_for_an_outage() -> None:
-    expert = Flaky(down=frozenset([*range(8, 15), 20, 21]))
+def test_bandit_warns_once_per_outage_of_its_expert() -> None:
+    expert = UnreliableExpert(down=frozenset([*range(8, 15), 20, 21]))
     bandit = sparq(expert)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         play(bandit, 1, 30)
-    said = [str(each.message) for each in caught]
+    messages = [str(each.message) for each in caught]
     assert [each.category for each in caught] == [ExpertDownWarning, ExpertDownWarning]
-    assert "cannot be reached at t = 8 (ConnectionError: no route)" in said[0]
-    assert "at t = 20 " in said[1]
+    assert "cannot be reached at t = 8 (ConnectionError: no route)" in messages[0]
+    assert "at t = 20 " in messages[1]
     assert all(each.filename == loops.__file__ for each in caught)
-    found, (_, asked, heard) = bandit.info.queries, np.array(expert.asked).T
-    assert (found.total_asked, found.total_answered) == (asked.sum(), heard.sum())
-    assert found.failures == 9
-    paid = [q for t, q, _ in expert.asked if int(t) not in expert.down]
-    assert found.total_cost == 0.5 * sum(paid)
+    queries, (_, asked, answered) = bandit.info.queries, np.array(expert.asked).T
+    assert (queries.total_asked, queries.total_answered) == (asked.sum(), answered.sum())
+    assert queries.failures == 9
+    answered_counts = [q for t, q, _ in expert.asked if int(t) not in expert.down]
+    assert queries.total_cost == 0.5 * sum(answered_counts)
 
 
-def test_the_last_query_s_counts_and_notes_speak_of_an_outage() -> None:
-    bandit = sparq(Flaky(down=frozenset([5])))
+def test_info_reports_the_counts_and_notes_of_a_failed_query() -> None:
+    bandit = sparq(UnreliableExpert(down=frozenset([5])))
     with pytest.warns(ExpertDownWarning, match="at t = 5 "):
         play(bandit, 1, 5)
     info = bandit.info
@@ -360,68 +367,69 @@ def test_the_last_query_s_counts_and_notes_speak_of_an_outage() -> None:
     assert (info.queries.answered, info.queries.cost) == (0, 0.0)
     assert info.queries.notes == ("ConnectionError: no route",)
     assert bandit.state.queries.down
-    assert len(bandit.state.answers) == 0  # those before it are not held for its answers
+    # Earlier answers do not count as those of the failed query.
+    assert len(bandit.state.answers) == 0
     play(bandit, 6, 6)
     assert not bandit.state.queries.down
     assert bandit.info.queries.notes == ()
     assert bandit.info.queries.failures == 1
 
 
-def test_an_outage_goes_on_over_a_resume_without_another_warning() -> None:
-    bandit = sparq(Flaky(down=frozenset(range(4, 9))))
+def test_from_state_continues_an_outage_without_another_warning() -> None:
+    bandit = sparq(UnreliableExpert(down=frozenset(range(4, 9))))
     with pytest.warns(ExpertDownWarning, match="at t = 4 "):
         play(bandit, 1, 6)
-    again = Bandit.from_state(bandit.recipe, bandit.state)
-    play(again, 7, 8)  # warnings are errors here
-    assert again.info.queries.failures == 5
+    continued = Bandit.from_state(bandit.recipe, bandit.state)
+    play(continued, 7, 8)  # warnings are errors here
+    assert continued.info.queries.failures == 5
 
 
 @pytest.mark.parametrize("error", [OSError("x"), TimeoutError("x"), ExpertUnavailableError("x")])
-def test_what_counts_as_down(error: Exception) -> None:
-    bandit = sparq(Flaky(down=frozenset([1]), error=error))
+def test_bandit_treats_connection_errors_as_an_outage(error: Exception) -> None:
+    bandit = sparq(UnreliableExpert(down=frozenset([1]), error=error))
     with pytest.warns(ExpertDownWarning, match=type(error).__name__):
         play(bandit, 1, 1)
 
 
 @pytest.mark.parametrize("kind", [*MISTAKES, ExpertError], ids=lambda kind: kind.__name__)
-def test_what_counts_as_broken(kind: type[Exception]) -> None:
-    bandit = sparq(Flaky(down=frozenset([3]), error=kind("wrong")))
+def test_bandit_raises_expert_error_for_other_errors(kind: type[Exception]) -> None:
+    bandit = sparq(UnreliableExpert(down=frozenset([3]), error=kind("wrong")))
     play(bandit, 1, 2)
     state = bandit.state
-    says = f"the expert failed on . points .*{kind.__name__}: wrong"
-    refused(ExpertError, says, bandit.tell, [[1.0]], [0.5], 3)
+    message = f"the expert failed on . points .*{kind.__name__}: wrong"
+    refused(ExpertError, message, bandit.tell, [[1.0]], [0.5], 3)
     assert bandit.state is state
 
 
 @dataclass
-class Watching(Flaky):
-    seen: list[Dataset] = field(default_factory=list)
+class ObservingExpert(UnreliableExpert):
+    observations: list[Dataset] = field(default_factory=list)
 
     def observe(self, rewards: Dataset) -> None:
         if (rewards.y < -1).any():
             raise OSError("disk is full")
-        self.seen.append(rewards)
+        self.observations.append(rewards)
 
 
-def test_an_expert_may_watch_the_rewards() -> None:
-    expert = Watching()
+def test_tell_shows_rewards_to_an_observing_expert() -> None:
+    expert = ObservingExpert()
     bandit = sparq(expert)
     play(bandit, 1, 5)
     bandit.tell([[1.0], [2.0]], [0.1, 0.2], [2.0, 6.0], noise_variance=[0.5, 0.6])
-    assert [len(each) for each in expert.seen] == [1, 1, 1, 1, 1, 2]
-    np.testing.assert_array_equal(expert.seen[-1].t, [2.0, 6.0])
-    np.testing.assert_array_equal(expert.seen[-1].variance, [0.5, 0.6])
-    inform(Flaky(), expert.seen[0])  # who does not want to see is not bothered
+    assert [len(each) for each in expert.observations] == [1, 1, 1, 1, 1, 2]
+    np.testing.assert_array_equal(expert.observations[-1].t, [2.0, 6.0])
+    np.testing.assert_array_equal(expert.observations[-1].variance, [0.5, 0.6])
+    inform(UnreliableExpert(), expert.observations[0])  # an expert without `observe` is skipped
 
 
-def test_an_expert_that_fails_on_a_reward_stops_the_call() -> None:
-    bandit = sparq(Watching())
+def test_tell_changes_nothing_if_the_expert_fails_on_a_reward() -> None:
+    bandit = sparq(ObservingExpert())
     play(bandit, 1, 2)
     state = bandit.state
     refused(ExpertError, "shown 1 rewards: OSError: disk is full", bandit.tell, [[1.0]], [-2.0])
     assert bandit.state is state
 
 
-def test_a_note_is_one_of_several() -> None:
+def test_answers_refuse_notes_that_are_a_text() -> None:
     with pytest.raises(ValueError, match=r"notes must .*'closed'"):
         Answers([1.0], 1.0, notes="closed")

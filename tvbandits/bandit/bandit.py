@@ -146,8 +146,8 @@ class Bandit:
     def state(self) -> State:
         """Return everything the bandit has learned, with its expert's memory if that can be saved."""
         # During a call, an expert that reads this gets the state from before that call.
-        inside = self._call_lock.is_within_call
-        return self._get_state() if inside else lock_calls(Bandit._get_state)(self)
+        is_locked = self._call_lock.is_within_call
+        return self._get_state() if is_locked else lock_calls(Bandit._get_state)(self)
 
     def _get_state(self) -> State:
         query_config = self._recipe.query_config

@@ -28,9 +28,9 @@ from tvbandits.forgetting.aging import (
     Aging,
     Constant,
     RatedAging,
-    at_noise,
     has_rate,
     is_monotone,
+    set_noise,
 )
 from tvbandits.gp import noise, standardisation
 from tvbandits.gp.kernels.space_time import is_space_time
@@ -157,7 +157,7 @@ class Inference:
     def _get_aging(self, state: State) -> Aging:
         aging, noise, memo = state.model.aging, self.noise_variance(state), self._aging_memo
         if memo is None or memo[0] is not aging or memo[1] != noise:
-            memo = self._aging_memo = aging, noise, at_noise(aging, noise)
+            memo = self._aging_memo = aging, noise, set_noise(aging, noise)
         return memo[2]
 
     def condition(
@@ -242,8 +242,8 @@ class Inference:
         It applies to kernels that count time in steps, before the first fit, if all rewards have the
         same time: the data do not show the length of a step then.
         """
-        every, t = self.recipe.learn, state.rewards.t
-        in_steps = every is not None and every.in_steps and state.model.fit is None
+        rule, t = self.recipe.learn, state.rewards.t
+        in_steps = rule is not None and rule.in_steps and state.model.fit is None
         if not (in_steps and len(t) and now > t[0] and (t == t[0]).all()):
             return state
         kernel = scale_times(self.recipe.kernel, now - float(t[0]))
@@ -558,7 +558,7 @@ class Inference:
 
         The state had `count_before` rewards at the last call.
         """
-        every, count, model = self.recipe.learn, state.count, state.model
+        rule, count, model = self.recipe.learn, state.count, state.model
         since_doubling = count - (1 << max(count.bit_length() - 1, 0))
         if model.noise is not None and noise.is_noise_due(count_before, count):
             readings = state.rewards.concatenate(state.answers)
@@ -570,10 +570,10 @@ class Inference:
         elif model.next_model is not None and since_doubling >= CONFIG.replay_after:
             model = replace(model.with_prior_of(model.next_model), next_model=None)
             state = replace(state, model=model, posterior=None)
-        if every is not None and every.is_due(count_before, count):
+        if rule is not None and rule.is_due(count_before, count):
             fit = self._fit_kernel if self._space_time else self._fit_forgetting_rate
-            state = fit(state, every)
-        if every is None or not every.in_steps or state.model.fit is not None:
+            state = fit(state, rule)
+        if rule is None or not rule.in_steps or state.model.fit is not None:
             return state
         kernel = make_initial_kernel(self.recipe, state.rewards)
         same = kernel == state.model.kernel
@@ -601,7 +601,7 @@ class Inference:
         }
         return state.with_model(aging=aging, info=info)
 
-    def _fit_kernel(self, state: State, every: Every) -> State:
+    def _fit_kernel(self, state: State, rule: Every) -> State:
         """Return the state with a kernel fitted to the observations, and the unit of that fit."""
         recipe, model = self.recipe, state.model
         data, _, in_use = self._age(state, state.time or 0.0)
@@ -611,9 +611,9 @@ class Inference:
         scaling = model.scaling
         if recipe.mean == "online":
             scaling = standardisation.scaling_from_moments(data, self.noise_variance(state))
-        before = model.fit or Learned.initial(recipe.kernel, every)
-        sample = data.take(every.select(data.t))
-        fit = refit(every, recipe.kernel, before, sample, scaling, model.scaling)
+        before = model.fit or Learned.initial(recipe.kernel, rule)
+        sample = data.take(rule.select(data.t))
+        fit = refit(rule, recipe.kernel, before, sample, scaling, model.scaling)
         fit = replace(fit, at=(len(state.rewards), len(state.answers)))
         info = {"fits": fit.fits}
         changed = state.with_model(scaling=scaling, kernel=fit.kernel, fit=fit, info=info)
@@ -738,8 +738,8 @@ class Inference:
 
     def _select_subset(self, state: State, data: Dataset) -> NDArray[np.bool_] | bool:
         """Return a mask (n,) of the observations in the posterior of a fitted kernel; True: all."""
-        every, fit = self.recipe.learn, state.model.fit
-        if every is None or fit is None:
+        rule, fit = self.recipe.learn, state.model.fit
+        if rule is None or fit is None:
             return True
         n = len(state.rewards) + len(state.answers)
         rewards, answers = fit.at
@@ -755,7 +755,7 @@ class Inference:
         ):
             # The data of a fit change only at the next fit, or when an outlier is removed.
             Z = self.make_inputs(data.X, data.t)
-            selected = every.remember(data.t, fitted, state.model.kernel, Z)[fitted]
+            selected = rule.remember(data.t, fitted, state.model.kernel, Z)[fitted]
             memo = self._subset_memo = fit, state.rewards, state.answers, selected
         subset = np.ones(n, dtype=bool)
         subset[fitted] = memo[3]

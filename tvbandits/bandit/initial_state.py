@@ -126,17 +126,17 @@ def move_to_candidates(
     return recipe, state.add_coordinates(columns)
 
 
-def _make_outcome_states(recipe: Recipe, before: Mapping[str, State]) -> dict[str, State]:
-    """Return a state for each limited outcome: that of `before`, or an empty one."""
-    states = {}
+def _make_outcome_states(recipe: Recipe, states: Mapping[str, State]) -> dict[str, State]:
+    """Return a state for each limited outcome: an adapted one of `states`, or an empty one."""
+    outcome_states = {}
     for limit in recipe.options.limits:
-        outcome_recipe, state = recipe.make_outcome_recipe(limit), before.get(limit.name)
-        states[limit.name] = (
+        outcome_recipe, state = recipe.make_outcome_recipe(limit), states.get(limit.name)
+        outcome_states[limit.name] = (
             make_initial_state(outcome_recipe, np.random.default_rng(0))
             if state is None
             else adapt_state(outcome_recipe, state)
         )
-    return states
+    return outcome_states
 
 
 def _apply_noise(recipe: Recipe, state: State) -> State:

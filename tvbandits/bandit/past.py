@@ -21,7 +21,7 @@ from tvbandits.bandit.state import State
 from tvbandits.bandit.step import update
 from tvbandits.domains.candidates import as_finite
 from tvbandits.domains.space import Arms
-from tvbandits.gp.ensemble.empirical import without_season
+from tvbandits.gp.ensemble.empirical import remove_season
 from tvbandits.gp.ensemble.seasons import CONFIG as SEASON_CONFIG, SeasonSearch
 from tvbandits.gp.table_noise import estimate_table_noise, mask_stuck_readings
 from tvbandits.validation import Array, as_floats, as_times, describe
@@ -69,7 +69,7 @@ def subtract_season(table: Array, times: Array) -> Array:
     period = SeasonSearch().period_of(times[rows], places, table[rows, places])
     if period is None:
         return table
-    return without_season(table, (times - times[0]) / period, SEASON_CONFIG.harmonics)
+    return remove_season(table, (times - times[0]) / period, SEASON_CONFIG.harmonics)
 
 
 def list_readings(domain: Any, table: Array, times: Array) -> tuple[Array, Array, Array]:

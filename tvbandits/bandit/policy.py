@@ -1,9 +1,8 @@
-"""What recipes have in common: the types and defaults of their parameters, and the bandit they make.
+"""Common code of all policies: types and defaults of their parameters, and the creation of a bandit.
 
-The two policies that learn how their reward changes have a model that suits their domain. On candidates
-it is an ensemble of space-time models; on arms filters that share nothing; on a box of several
-coordinates, or where a kernel is given, one kernel that is fitted by log evidence.
-`docs/which-policy.md` has the table.
+The two policies that learn how their reward changes choose a model for their domain: on candidates, an
+ensemble of space-time models; on arms, independent filters; on a box of several coordinates, or with a
+kernel of the user, one kernel that is fitted by its evidence. `docs/which-policy.md` has the table.
 """
 
 from __future__ import annotations
@@ -72,10 +71,10 @@ from tvbandits.validation import (
 Width: TypeAlias = Confidence | float | str
 History: TypeAlias = pd.DataFrame | ArrayLike
 
-# A number that a policy may learn while it plays: "learn", or a rule that says when.
+# A number; or "learn" or a rule of when to learn it, if the policy learns it while it plays.
 Rate: TypeAlias = float | Every | Literal["learn"] | None
 
-# Posteriors by the words that stand for them.
+# Posteriors by their names in `Options`.
 POSTERIORS: dict[PosteriorName, PosteriorRule] = {
     "exact": Exact(),
     "nystrom": Nystrom(),
@@ -96,18 +95,18 @@ def make_bandit(
     seed: Seed = 0,
     **parts: Any,
 ) -> Bandit:
-    """Return the bandit of a recipe's parameters.
+    """Return the bandit of a policy.
 
     Parameters
     ----------
     domain, kernel, noise_variance, options, seed
-        As of every recipe.
+        As for all policies.
     posterior : PosteriorRule, optional
-        That of the policy, where `options` name none; by default the exact one.
+        The posterior of the policy, unless `options` have one; by default the exact one.
     batch_rule : BatchRule, optional
-        What ends a batch, of a policy whose batches are as large as `options` allow.
+        The rule that ends a batch, for policies with the batch sizes of `options`.
     refits : bool
-        Whether the policy takes its rule of fits from `options.refit`.
+        Whether the policy uses `options.refit`.
     history : DataFrame or array of shape (T, A), optional
         Readings before the first decision, as for `parse_history`.
     parts
@@ -116,7 +115,7 @@ def make_bandit(
     Raises
     ------
     ValueError
-        If `options` ask for what the policy does not do.
+        If the policy cannot use an option.
     """
     kernel = kernel_or_default(domain, kernel)
     options = options_or_default(options)
@@ -127,8 +126,8 @@ def make_bandit(
         parts["batching"] = Batching(batch_rule, *sizes)
     elif sizes != (1, DEFAULT_LARGEST):
         raise ValueError(
-            "minimum_batch and largest_batch are for a policy that says when a batch ends, "
-            f"got {sizes[0]} and {sizes[1]}"
+            "minimum_batch and largest_batch are for a policy with a rule that ends a batch, "
+            f"got {sizes[0]} and {sizes[1]}: leave them out"
         )
     posterior = resolve_posterior(options) or posterior or Exact()
     recipe = Recipe(
@@ -147,12 +146,12 @@ def make_bandit(
 
 
 def kernel_or_default(domain: Domain, kernel: Any | None) -> Any:
-    """Return the kernel, or `default_kernel` in place of None.
+    """Return the kernel, or `default_kernel` if it is None.
 
     Raises
     ------
     ValueError
-        If this is no domain, or no kernel.
+        If `domain` is not a domain, or `kernel` not a kernel.
     """
     check_domain(domain)
     if kernel is None:
@@ -162,18 +161,18 @@ def kernel_or_default(domain: Domain, kernel: Any | None) -> Any:
 
 
 def make_forgetting_kernel(kernel: Any, forgetting_rate: float | None) -> Any:
-    """Return k(x, x') (1 - rate)^(abs(t - t') / 2) (Bogunovic 2016; [S] eq. 8).
+    """Return the kernel k(x, x') (1 - rate)^(abs(t - t') / 2) (Bogunovic 2016; [S] eq. 8).
 
-    Without a rate a fit is to find it, which starts from 0.1.
+    If the rate is None, it is 0.1 at first, and can be fitted.
     """
     if forgetting_rate is None:
         return space_time(fix_hyperparameters(kernel)) * Drift(0.1)
     finite_number("forgetting_rate", forgetting_rate, low=0.0, high=1.0)
-    return space_time(kernel) * Drift(forgetting_rate, "fixed")  # so that it may also be 0
+    return space_time(kernel) * Drift(forgetting_rate, "fixed")  # a fitted rate could not be 0
 
 
 def options_or_default(options: Options | None) -> Options:
-    """Return the options, or the usual ones in place of None; raise a `ValueError` for anything else."""
+    """Return the options, or the default ones if they are None; a `ValueError` for anything else."""
     if options is None:
         return Options()
     check_instance("options", options, Options, "Options(...)")
@@ -181,10 +180,10 @@ def options_or_default(options: Options | None) -> Options:
 
 
 def default_kernel(domain: Domain) -> Any:
-    """Return the kernel of a recipe to which none is given; its variance is 1.
+    """Return the default kernel on a domain, of variance 1.
 
-    On named parameters it is Matern-5/2 with a length scale of a quarter of each range, elsewhere an RBF
-    kernel with a length scale of 0.15 of the widest range. Nothing fits it, unless the policy learns.
+    On named parameters it is Matern-5/2 with a length scale of a quarter of each range, otherwise an RBF
+    kernel with a length scale of 0.15 of the widest range. Only policies that learn fit it.
     """
     check_domain(domain)
     space = get_space(domain)
@@ -192,7 +191,7 @@ def default_kernel(domain: Domain) -> Any:
 
 
 def resolve_posterior(options: Options | None) -> PosteriorRule | None:
-    """Return the posterior that options name, by a word of `POSTERIORS` or itself; None: none."""
+    """Return the posterior of the options, which may be a name in `POSTERIORS`, or None."""
     posterior = options_or_default(options).posterior
     if posterior is None:
         return None
@@ -202,12 +201,13 @@ def resolve_posterior(options: Options | None) -> PosteriorRule | None:
 
 
 def set_season(posterior: PosteriorRule, season: Season, domain: Domain) -> PosteriorRule:
-    """Return an ensemble with models of a season, or without; any other posterior as it is.
+    """Return an ensemble with the season of the options; any other posterior unchanged.
 
     Raises
     ------
     ValueError
-        If a season is named, and the posterior is no ensemble; it names what suits the domain.
+        If there is a season, and the posterior is not an ensemble; the message has a remedy for the
+        domain.
     """
     if isinstance(season, str) and season == "find":
         return posterior
@@ -215,11 +215,11 @@ def set_season(posterior: PosteriorRule, season: Season, domain: Domain) -> Post
         return replace(posterior, season=season)
     if season is None:
         return posterior
-    remedy = "Leave out kernel, refit, mean and posterior of your own, or leave season out"
+    remedy = "Leave out your own kernel, refit, mean and posterior, or leave season out"
     if isinstance(domain, Arms):
         remedy = (
-            f"Arms have none: leave season out, or make them {len(domain)} points that are equally far "
-            f"from each other, Candidates(numpy.eye({len(domain)}))"
+            f"On Arms they do not: leave season out, or replace them by {len(domain)} points that are "
+            f"equally far from each other, Candidates(numpy.eye({len(domain)}))"
         )
     elif isinstance(domain, Table):
         remedy = "Instead of a Table give its points, Candidates(table.X), or leave season out"
@@ -236,7 +236,7 @@ def set_season(posterior: PosteriorRule, season: Season, domain: Domain) -> Post
 
 
 def resolve_width(beta: Width, widths: Widths) -> Width:
-    """Return the width that a name has in a paper, and any other as it is."""
+    """Return the width that a paper's name such as "theory" stands for; any other width unchanged."""
     name = beta.casefold() if isinstance(beta, str) else ""
     return widths[name]() if name in widths else beta
 
@@ -244,16 +244,21 @@ def resolve_width(beta: Width, widths: Widths) -> Width:
 def parse_rate(
     name: str, value: Rate, default: Every | None = None
 ) -> tuple[float | None, Every | None]:
-    """Return a number that is fixed and None, or None and the rule by which it is learned.
+    """Return a fixed number and None, or None and the rule of when to learn the number.
 
     Parameters
     ----------
     name : str
-        The argument, for the message of an error.
+        The name of the argument, for messages.
     value : float, Every, "learn" or None
-        None is "learn".
+        None means "learn".
     default : Every, optional
-        The rule of "learn".
+        The rule for "learn".
+
+    Raises
+    ------
+    ValueError
+        If the value is another text.
     """
     if isinstance(value, Every):
         return None, value
@@ -264,47 +269,47 @@ def parse_rate(
 
 
 def as_refit_rule(refit: Refit | None, default: Every) -> Every:
-    """Return the rule that `refit` stands for; the default for None and True."""
+    """Return the rule of fits for the option `refit`; None and True stand for the default."""
     return default if refit is None or isinstance(refit, bool) else as_every(refit)
 
 
-# --- the model that a domain gets --------------------------------------------------------------------
+# --- the model for a domain ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """The numbers that the choice of a model depends on.
+    """The numbers that determine the default model of a domain.
 
     Attributes
     ----------
     ensemble_candidates : int
-        An ensemble is the default on up to so many candidates: it holds a hundred features of each.
+        The largest number of candidates with an ensemble by default; it has a hundred features of each.
     history_width : float
-        Width of a decision on a network with a history, which has explored it; chosen, among 0, 0.5, 1
-        and 2, on seven networks.
+        Confidence width on a network with a history, which needs less exploration; chosen from 0, 0.5, 1
+        and 2 on seven networks.
     arms_width : float
-        How far draws on arms deviate, in lasting deviations; chosen, among 0.5, 0.7 and 1, on arms that
-        keep their rate, walk, or switch.
+        The deviation of Thompson samples on arms, in persistent standard deviations; chosen from 0.5,
+        0.7 and 1 on arms with constant, drifting or switching rates.
     sharing_width : float
-        How far draws deviate where more plays than arms are shared out; chosen, among 0.35, 0.5, 0.7 and
-        1, on counts of six arms under a daily cycle, that stay, wave, walk or switch.
+        The same if more plays than arms are distributed; chosen from 0.35, 0.5, 0.7 and 1 on counts of
+        six arms with a daily cycle and constant, oscillating, drifting or switching rates.
     length_spread : float
-        Spread of the prior on the logarithm of a length scale, for a bandit that has no expert. It
-        learns from the points that it plays alone; under a narrower prior it may never find out that
-        one is short.
+        Standard deviation of the prior on the logarithm of a length scale, for a bandit without an
+        expert. As it learns only from the points that it plays, it might never find a short length
+        scale under a narrower prior.
     box_rewards : int
-        Of so many rewards on a box, the latest, the posterior selects some (`Every.remembered`): what a
-        step may cost is bounded. Chosen among 400 and 2,000 on a heat pump and on peaks that move: with
-        400, a category that was played only at first becomes unknown again, and is tried anew.
+        The number of latest rewards on a box from which the posterior selects some (`Every.remembered`),
+        so that the cost of a step is bounded. Chosen from 400 and 2,000 on a heat pump and on moving
+        peaks: with 400, a category that was played only at the start is forgotten and tried again.
     context_rewards : int
-        How many of them are selected where a context is measured.
+        The number of rewards that are selected if a context is measured.
     box_width : float
-        Width of a decision on a box of d coordinates, times d: the places to explore multiply with
-        every coordinate and the plays do not, and 2 in three coordinates goes on exploring corners.
-        Chosen, among constants over sqrt d and over d, on Levy, Styblinski-Tang, Rastrigin and random
-        dips.
+        Confidence width on a box of d coordinates, times d. The number of regions to explore is
+        exponential in d but the number of plays is not: with a width of 2 in three coordinates, the
+        bandit never stops exploring corners. Chosen from constants over sqrt d and over d on the
+        functions of Levy, Styblinski-Tang and Rastrigin, and on random dips.
     initial_points : int
-        Plays at random to begin with, for each coordinate of a box that is chosen.
+        The number of random plays at the start, for each coordinate of a box without the context.
     """
 
     ensemble_candidates: int = 20_000
@@ -320,7 +325,7 @@ class ModelChoice:
 
 CONFIG = ModelChoice()
 
-# When a kernel is learned on a box: more often than on candidates, since there is more to learn.
+# When a kernel is fitted on a box: more often than on candidates, since there is more to learn.
 BOX_RULE = Every(
     30,
     (4, 7, 10, 13, 16, 20, 24, 28, 32, 36, 40, 45, 50, 55, 70, 80, 100, 110, 130, 140, 160),
@@ -331,8 +336,8 @@ BOX_RULE = Every(
     diverse=True,
 )
 
-# Where a context is measured: its values come back, and what is old tells about them. Chosen on four
-# made processes of two to four numbers.
+# The rule if a context is measured: its values recur, so that old rewards remain informative. Chosen on
+# four simulated processes of two to four parameters.
 CONTEXT_RULE = replace(
     BOX_RULE, observations=300, remembered=CONFIG.context_rewards, space_spread=1.0
 )
@@ -340,14 +345,14 @@ CONTEXT_RULE = replace(
 
 @dataclass(frozen=True)
 class ModelParts:
-    """A kernel, a posterior, and other parts of a recipe that suit them.
+    """The parts of a recipe that make up the model of a domain.
 
     Attributes
     ----------
     kernel : scikit-learn kernel
     posterior : PosteriorRule
     others : mapping of str to part
-        As `Recipe` calls them.
+        Further fields of `Recipe`, by name.
     """
 
     kernel: Any
@@ -356,7 +361,7 @@ class ModelParts:
 
     @property
     def parts(self) -> dict[str, Any]:
-        """All parts of a recipe, by name."""
+        """Return all parts, by their names in `Recipe`."""
         return {"kernel": self.kernel, "posterior": self.posterior, **self.others}
 
 
@@ -369,51 +374,53 @@ def choose_model(
     asks: bool,
     has_history: bool = False,
 ) -> ModelParts:
-    """Return the model of a domain.
+    """Return the model for a domain.
 
     Parameters
     ----------
     domain, kernel, beta, options
-        As of the recipes; None: what suits.
+        As for all policies; None: a default for the domain.
     asks : bool
-        Whether an expert is asked: then questions explore, and plays need not.
+        Whether an expert is queried, so that plays need not explore.
     has_history : bool
-        Whether there are readings before the first decision: these have explored a network.
+        Whether there are readings before the first decision, so that a network needs less exploration.
     """
     check_domain(domain)
     options = options_or_default(options)
     if kernel is not None:
         kernel = kernel_or_default(domain, kernel)
     posterior = resolve_posterior(options)
-    is_free = kernel is None and posterior is None
-    if not asks and is_free and isinstance(domain, Bounded) and not _is_line(domain):
+    is_default = kernel is None and posterior is None
+    if not asks and is_default and isinstance(domain, Bounded) and not _is_line(domain):
         return make_box_model(domain, beta, options)
-    # A kernel to start from, when to fit, a prior mean and a theorem's width: only a fit has these.
-    constant = beta is None or isinstance(as_confidence(beta), Fixed)
-    unfitted = is_free and options.refit is None and options.mean == "online" and constant
-    if not asks and unfitted and isinstance(domain, Arms):
+    # The user's kernel, rule of fits, prior mean or theorem's width needs a model with a fitted kernel.
+    is_constant = beta is None or isinstance(as_confidence(beta), Fixed)
+    may_be_unfitted = (
+        is_default and options.refit is None and options.mean == "online" and is_constant
+    )
+    if not asks and may_be_unfitted and isinstance(domain, Arms):
         return make_arms_model(domain, beta)
     others: dict[str, Any] = {"beta": DEFAULT_WIDTH if beta is None else beta}
-    plain = isinstance(domain, Candidates) and not domain.context and get_space(domain) is None
-    few = plain and len(domain) <= CONFIG.ensemble_candidates  # type: ignore[arg-type]
-    if unfitted and few:
+    is_plain = isinstance(domain, Candidates) and not domain.context and get_space(domain) is None
+    is_small = is_plain and len(domain) <= CONFIG.ensemble_candidates  # type: ignore[arg-type]
+    if may_be_unfitted and is_small:
         posterior = ModelEnsemble(both=True)
         if not asks:
-            network = len(domain) <= MODEL_CONFIG.largest_network  # type: ignore[arg-type]
-            others["acquisition"] = PersistentBound() if network else SpreadFirst()
-            if network and has_history and beta is None:
+            is_network = len(domain) <= MODEL_CONFIG.largest_network  # type: ignore[arg-type]
+            others["acquisition"] = PersistentBound() if is_network else SpreadFirst()
+            if is_network and has_history and beta is None:
                 others["beta"] = CONFIG.history_width
-    every = Every() if asks else Every(space_spread=CONFIG.length_spread)
-    rule = as_refit_rule(options.refit, every)
-    start, rule, posterior = choose_kernel_to_fit(domain, kernel, rule, posterior)
+    default_rule = Every() if asks else Every(space_spread=CONFIG.length_spread)
+    rule = as_refit_rule(options.refit, default_rule)
+    initial_kernel, rule, posterior = choose_kernel_to_fit(domain, kernel, rule, posterior)
     if posterior.self_learning:
         require(not options.refit, "an ensemble learns by itself: refit", "None", options.refit)
-        return ModelParts(start, posterior, others)
-    return ModelParts(start, posterior, others | {"learn": rule})
+        return ModelParts(initial_kernel, posterior, others)
+    return ModelParts(initial_kernel, posterior, others | {"learn": rule})
 
 
 def make_arms_model(arms: Arms, beta: Width | None) -> ModelParts:
-    """Return filters of arms that share nothing, played by Thompson sampling."""
+    """Return the model of independent arms: a filter for each, with Thompson sampling."""
     others = {
         "acquisition": ThompsonSampling(persistent=True, sharing_width=CONFIG.sharing_width),
         "batching": Batching(largest=1),
@@ -423,10 +430,10 @@ def make_arms_model(arms: Arms, beta: Width | None) -> ModelParts:
 
 
 def make_box_model(box: Any, beta: Width | None, options: Options) -> ModelParts:
-    """Return kernels that are fitted to the latest rewards of a box of several coordinates.
+    """Return the model of a box of several coordinates: a kernel fitted to the latest rewards.
 
-    For these 96 features, as a filter has them, are too few. An interval keeps the sum of fields, which
-    finds narrow peaks that move.
+    The 96 features of a Kalman filter are too few for such a box. On an interval they suffice, and a sum
+    of kernels finds narrow peaks that move.
     """
     rule = as_refit_rule(options.refit, CONTEXT_RULE if box.context_parameters else BOX_RULE)
     others = {
@@ -441,32 +448,33 @@ def make_box_model(box: Any, beta: Width | None, options: Options) -> ModelParts
 
 
 def _is_line(domain: Bounded) -> bool:
-    """Whether there is one coordinate, such as an interval or a circle, and nothing else."""
-    circle = isinstance(domain, Space) and [*map(type, domain.parameters)] == [Periodic]
-    return domain.dimension == 1 or circle
+    """Return whether the domain is an interval or a circle, without any other coordinate."""
+    is_circle = isinstance(domain, Space) and [*map(type, domain.parameters)] == [Periodic]
+    return domain.dimension == 1 or is_circle
 
 
 def compute_box_width(box: Bounded) -> float:
-    """Return the width beta on a box: the more coordinates are chosen, the smaller it is."""
+    """Return the confidence width on a box, which decreases with the number of its coordinates."""
     return min(
         CONFIG.box_width / count_box_coordinates(box), DEFAULT_WIDTH
     )  # a context is not explored
 
 
 def count_box_coordinates(box: Bounded) -> int:
-    """Return how many coordinates are chosen: a category counts as one, and a context is not chosen."""
+    """Return the number of coordinates without the context, where a category counts as one."""
     choices = box.action_domain
     return len(choices.names) if isinstance(choices, Space) else choices.dimension
 
 
 def choose_kernel_to_fit(
-    domain: Domain, kernel: Any | None, every: Every, posterior: PosteriorRule | None
+    domain: Domain, kernel: Any | None, rule: Every, posterior: PosteriorRule | None
 ) -> tuple[Any, Every, PosteriorRule]:
-    """Return a kernel to start from, the rule of its fits with its rivals, and a posterior for it."""
-    own = kernel is not None and is_space_time(kernel)
+    """Return an initial kernel, the rule of its fits with rival kernels, and a posterior for it."""
+    is_given = kernel is not None and is_space_time(kernel)
     spaces = space_kernels(domain) if kernel is None else (kernel,)
-    first, *others = spaces if own else [structured_kernel(spaces[0], each) for each in spaces]
+    kernels = spaces if is_given else [structured_kernel(spaces[0], space) for space in spaces]
+    initial_kernel, *rivals = kernels
     if posterior is None:
         posterior = StateSpace(None if isinstance(domain, Candidates) else anchors_of(domain))
-    rule = replace(every, rivals=(*every.rivals, *others), in_steps=not own)
-    return first, rule, posterior
+    rule = replace(rule, rivals=(*rule.rivals, *rivals), in_steps=not is_given)
+    return initial_kernel, rule, posterior

@@ -1,8 +1,8 @@
-"""Ask an expert: when, about what, and what becomes of its answers.
+"""Expert queries: when and about which points the expert is queried, and how its answers are stored.
 
-An expert that raises is down: its points count as refused, people are warned once for every outage, and
-the bandit goes on with what it has. An expert that answers in a form that cannot be used, or raises what
-Python raises for mistakes in a program, is broken: that is an `ExpertError`, and nothing is changed.
+If the expert raises an error, it is down: its points count as refused, the user is warned once for each
+outage, and the bandit continues without answers. If the expert answers in a wrong form, or raises an
+error that shows a mistake in its code, there is an `ExpertError`, and nothing changes.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from tvbandits.experts.protocol import (
 from tvbandits.queries.plans import Pool, QueryConfig
 from tvbandits.validation import Array, as_rows, as_time, describe_error
 
-# Points drawn from a domain that is not finite, for a plan to choose from; and the latest rewards, the
-# usual time between which is that between two decisions.
+# The number of random points of an infinite domain among which a plan chooses; and the number of latest
+# rewards whose median time step is taken for the time between two decisions.
 POINTS, LATEST = 256, 100
 
 
@@ -46,11 +46,10 @@ def query_after_tell(
     new: NewObservations,
     rng: np.random.Generator,
 ) -> State:
-    """Return the state once the expert was shown what was told, and asked if it is its turn.
+    """Return the state after the expert was shown new rewards, and queried if a query is due.
 
-    It is once a decision, and never for a late reward. Rewards of points that were asked belong to a
-    decision, which is due or has had its questions. Those of points that nobody asked are news of their
-    own, if their time is.
+    There is one query for each decision, and none for a late reward. A query is also due if rewards of
+    points that the bandit did not choose are later than the last query.
     """
     recipe, latest = inference.recipe, new.latest_time
     if recipe.query_config is None or recipe.query_config.expert is None:
@@ -59,19 +58,19 @@ def query_after_tell(
         show_rewards(recipe.query_config.expert, inference.with_noise(state, new.rewards))
     if recipe.consult != "after tell" or (before.time is not None and latest < before.time):
         return state
-    # The present, as far as it is known.
+    # The latest time that occurred so far is taken for the present.
     pending_time = state.record.pending_time
-    about = latest if pending_time is None else max(latest, pending_time)
+    query_time = latest if pending_time is None else max(latest, pending_time)
     unasked = count_unasked(before.record, state.record, len(new.X))
-    if state.queries.due or (unasked and _is_new(state.queries, about)):
-        return query_expert(inference, state, about, rng)
+    if state.queries.due or (unasked and _is_query_due(state.queries, query_time)):
+        return query_expert(inference, state, query_time, rng)
     return state
 
 
 def concerns_questions(
     recipe: Recipe, state: State, domain: Domain, available: Available | None
 ) -> bool:
-    """Return whether a decision may have questions before it, or changes what questions are about."""
+    """Return whether expert queries may precede a decision, or depend on what is available in it."""
     changes = available is not state.queries.available or domain is not recipe.domain
     return changes or state.queries.due or recipe.consult == "before ask"
 
@@ -84,43 +83,44 @@ def query_before_ask(
     available: Available | None,
     rng: np.random.Generator,
 ) -> State:
-    """Return the state once the expert was asked before a decision at `now`, if it is its turn.
+    """Return the state after the expert was queried before a decision at `now`, if a query is due.
 
-    Questions about that decision keep to what was available in its domain. Where the expert is asked
-    after a tell, a decision whose rewards have not come by the next one has its questions then.
+    Queries for that decision are about points that are available in it. If the expert is queried after a
+    tell and the last decision has had no tell yet, its query is made now.
     """
     recipe = inference.recipe
     if available is None and domain is not recipe.domain:
-        available = Available(domain, None, None)  # for questions: nobody else looks at that
+        available = Available(domain, None, None)  # only for the queries of this decision
     state = _remember_available(inference, state, available, rng)
-    queries, last = state.queries, state.record.pending_time
+    queries, pending_time = state.queries, state.record.pending_time
     if recipe.query_config is None or recipe.query_config.expert is None:
         return state
-    if recipe.consult == "before ask" and _is_new(queries, now):
+    if recipe.consult == "before ask" and _is_query_due(queries, now):
         return query_expert(inference, state, now, rng)
-    late = recipe.consult == "after tell" and queries.due
-    if late and last is not None and last < now:
-        return query_expert(inference, state, last, rng)
+    is_late = recipe.consult == "after tell" and queries.due
+    if is_late and pending_time is not None and pending_time < now:
+        return query_expert(inference, state, pending_time, rng)
     return state
 
 
-def _is_new(queries: QueryState, about: float) -> bool:
-    return queries.due or queries.latest is None or about > queries.latest
+def _is_query_due(queries: QueryState, query_time: float) -> bool:
+    """Return whether a query about a time is due: after an event, or later than the last query."""
+    return queries.due or queries.latest is None or query_time > queries.latest
 
 
 def query_expert(
-    inference: Inference, state: State, about: float, rng: np.random.Generator
+    inference: Inference, state: State, query_time: float, rng: np.random.Generator
 ) -> State:
-    """Return the state once the plan has chosen and the expert was asked about the time `about`."""
+    """Return the state after the expert was queried about points that the plan chose, at one time."""
     config = inference.recipe.query_config
     assert config is not None
     expert = config.expert
-    assert expert is not None  # otherwise nothing is due
-    state, points = choose_questions(inference, state, about, rng)
-    reply, failure = ask_expert(expert, points, about)
-    answers = make_answers(points, about, reply.values, reply.variance)
-    answers = answers.with_noise(inference.recipe.noise_variance)  # where the expert states none
-    down = failure is not None
+    assert expert is not None  # otherwise no query is due
+    state, points = choose_queries(inference, state, query_time, rng)
+    reply, failure = ask_expert(expert, points, query_time)
+    answers = make_answers(points, query_time, reply.values, reply.variance)
+    answers = answers.with_noise(inference.recipe.noise_variance)  # if the expert states none
+    is_down = failure is not None
     before, q = state.info.queries, len(points)
     state = update_answers(
         config,
@@ -130,55 +130,57 @@ def query_expert(
         replaces=True,
         asked=q,
         total_asked=before.total_asked + q,
-        failures=before.failures + down,
+        failures=before.failures + is_down,
         notes=reply.notes,
         cost=reply.cost,
         total_cost=before.total_cost + reply.cost,
     )
-    # An expert that is asked nothing may be down still.
-    if q > 0 and state.queries.down != down:
+    # A query about no points does not show whether the expert is still down.
+    if q > 0 and state.queries.down != is_down:
         if failure is not None:
-            warn_of_outage(failure, about)
-        state = state.with_queries(down=down)
+            warn_of_outage(failure, query_time)
+        state = state.with_queries(down=is_down)
     return state
 
 
-def choose_questions(
-    inference: Inference, state: State, about: float, rng: np.random.Generator
+def choose_queries(
+    inference: Inference, state: State, query_time: float, rng: np.random.Generator
 ) -> tuple[State, Array]:
-    """Return what the plan asks about the time `about`; the state counts the questions.
+    """Return the points that the plan chooses for a query about one time.
 
     Returns
     -------
     state : State
+        The state in which these points are counted.
     points : array of shape (q, d)
     """
     recipe, config = inference.recipe, inference.recipe.query_config
     assert config is not None
-    decision = about if recipe.consult == "before ask" else about + _usual_time_step(recipe, state)
-    if state.queries.pool.visited < len(state.visited):  # some were played without a plan
+    before_ask = recipe.consult == "before ask"
+    decision_time = query_time if before_ask else query_time + _usual_time_step(recipe, state)
+    if state.queries.pool.visited < len(state.visited):  # an earlier recipe had no query plan
         state = state.with_queries(pool=inference.extend_query_pool(state, state.visited))
-    points, beliefs = list_query_candidates(recipe, state, rng), None
+    points, posterior = list_query_candidates(recipe, state, rng), None
     if config.plan.looks_at_posterior and len(points):
-        state, view = inference.condition(state, decision, rng)
-        beliefs = inference.make_joint_posterior(state, view, points, about)
+        state, view = inference.condition(state, decision_time, rng)
+        posterior = inference.make_joint_posterior(state, view, points, query_time)
     pool = Pool(
         points,
         state.count,
-        lambda: state.model.kernel(inference.make_inputs(points, about)),
-        beliefs,
+        lambda: state.model.kernel(inference.make_inputs(points, query_time)),
+        posterior,
         state.queries.asked,
         state.queries.decisions + 1,
         noise_variance=inference.noise_variance(state) / state.model.scaling.scale**2,
     )
     rows = as_rows(config.plan.choose(pool, rng), len(points), "rows that a query plan chooses")
     count = state.queries.asked + len(rows)
-    state = state.with_queries(asked=count, decisions=pool.decisions, due=False, latest=about)
+    state = state.with_queries(asked=count, decisions=pool.decisions, due=False, latest=query_time)
     return state, points[rows]
 
 
 def _usual_time_step(recipe: Recipe, state: State) -> float:
-    """Return the time between two decisions: 1, unless the model counts time in steps that it learns."""
+    """Return the time between two decisions: 1, or the median step if the model learns that unit."""
     in_steps = recipe.posterior.self_learning or (
         recipe.learn is not None and recipe.learn.in_steps
     )
@@ -188,10 +190,10 @@ def _usual_time_step(recipe: Recipe, state: State) -> float:
 def _remember_available(
     inference: Inference, state: State, available: Available | None, rng: np.random.Generator
 ) -> State:
-    """Return the state that keeps what is available for questions: points, where a function says it.
+    """Return the state with the availability of a decision, for later queries.
 
-    A function cannot be saved. What it says is asked once of all points that questions may be about: the
-    pool, and points drawn from the domain.
+    A function cannot be saved. It is evaluated at all points of possible queries, the pool and random
+    points of the domain, and the available ones are stored instead.
     """
     if available is not None and (available.test is not None or available.within is not None):
         if state.queries.pool.visited < len(state.visited):
@@ -202,17 +204,17 @@ def _remember_available(
 
 
 def _pool_points(recipe: Recipe, state: State, domain: Domain, rng: np.random.Generator) -> Array:
-    """Return the points of the pool, and more of a domain that is not finite unless they are enough."""
+    """Return the points of the pool, and random points if queries may be about any point."""
     config = recipe.query_config
     assert config is not None
-    played = move_to_context(domain, recipe.domain, state.visited[state.queries.pool.rows])
+    pool = move_to_context(domain, recipe.domain, state.visited[state.queries.pool.rows])
     if config.pool == "played":
-        return played
-    return np.concatenate([played, domain.sample(POINTS, rng)])
+        return pool
+    return np.concatenate([pool, domain.sample(POINTS, rng)])
 
 
 def list_query_candidates(recipe: Recipe, state: State, rng: np.random.Generator) -> Array:
-    """Return the points that may be asked about, shape (N, d)."""
+    """Return the points (N, d) among which a query plan may choose."""
     config, available = recipe.query_config, state.queries.available
     assert config is not None
     domain = recipe.domain if available is None else available.domain
@@ -222,13 +224,13 @@ def list_query_candidates(recipe: Recipe, state: State, rng: np.random.Generator
         points = _pool_points(recipe, state, domain, rng)
     else:
         points = domain.X
-    if available is None and isinstance(domain, Candidates) and domain.retired:  # not asked about
+    if available is None and isinstance(domain, Candidates) and domain.retired:
         available = check_availability(domain, None, None, any_context=True)
     return points if available is None else points[available(points)]
 
 
 def find_query_time(recipe: Recipe, state: State, t: float | None) -> float:
-    """Return the time that questions are about: `t`, or that of the decision they are for."""
+    """Return the time that queries are about: `t`, or by default that of the decision they serve."""
     if t is not None:
         return as_time(t)
     if state.record.pending_time is not None:
@@ -242,16 +244,16 @@ def find_query_time(recipe: Recipe, state: State, t: float | None) -> float:
 def choose_queries_to_carry(
     inference: Inference,
     state: State,
-    about: float,
+    query_time: float,
     available: Available | None,
     rng: np.random.Generator,
 ) -> tuple[State, Array]:
-    """Return questions (q, d) for somebody else to carry; none once the decision has had its own."""
-    if not _is_new(state.queries, about):
+    """Return the points (q, d) of a query that the user sends to the expert; none if none is due."""
+    if not _is_query_due(state.queries, query_time):
         return state, np.empty((0, inference.recipe.domain.dimension))
     if available is not None:
         state = _remember_available(inference, state, available, rng)
-    state, points = choose_questions(inference, state, about, rng)
+    state, points = choose_queries(inference, state, query_time, rng)
     info, q = state.info.queries, len(points)
     info = replace(info, asked=q, total_asked=info.total_asked + q)
     return replace(state, info=replace(state.info, queries=info)), points
@@ -264,19 +266,22 @@ def update_answers(
     refused: int,
     *,
     replaces: bool,
-    **about: Any,
+    **info: Any,
 ) -> State:
-    """Return the state with answers about one time: of a query, or such as somebody brought.
+    """Return the state with new answers about one time, from a query or from `Bandit.answer`.
 
     Parameters
     ----------
+    config : Asking
+    state : State
+    answers : Dataset
     refused : int
-        How many points have none.
+        The number of points without an answer.
     replaces : bool
-        Whether they are all answers of a query. Where answers are not reused, they replace those before
-        them; answers that are brought in parts replace those about earlier times.
-    about
-        What else people are told of it, as `QueryInfo` calls it.
+        Whether these are all answers of a query. If answers are not reused, they then replace all
+        earlier ones. Otherwise, as answers may arrive in parts, they replace those about earlier times.
+    info
+        New values of other fields of `QueryInfo`.
     """
     rows, (rewards, forgotten) = state.answers, state.model.reset_index
     if not config.reuse_answers and replaces:
@@ -291,18 +296,18 @@ def update_answers(
         if surplus > 0:
             rows, forgotten = rows.take(slice(surplus, None)), max(forgotten - surplus, 0)
     before, queries, count = state.info.queries, state.queries, len(answers.t)
-    info = replace(
+    query_info = replace(
         before,
         answered=count,
         refused=refused,
         total_answered=before.total_answered + count,
         total_refused=before.total_refused + refused,
-        **about,
+        **info,
     )
     if count:
-        has_noise = np.isfinite(answers.variance).all()  # else it is learned
-        stated = statistics.median(answers.variance.tolist()) if has_noise else queries.variance
-        queries = replace(queries, answered=True, variance=stated)
+        has_variance = np.isfinite(answers.variance).all()  # otherwise it is learned
+        median = statistics.median(answers.variance.tolist()) if has_variance else queries.variance
+        queries = replace(queries, answered=True, variance=median)
     model = state.model
     if model.reset_index != (rewards, forgotten):
         model = replace(model, reset_index=(rewards, forgotten))
@@ -310,7 +315,7 @@ def update_answers(
         state.with_record(answers=rows),
         model=model,
         queries=queries,
-        info=replace(state.info, queries=info),
+        info=replace(state.info, queries=query_info),
     )
 
 
@@ -318,12 +323,12 @@ def update_answers(
 
 
 def ask_expert(expert: Expert, points: Array, t: float) -> tuple[Answers, Exception | None]:
-    """Return what the expert answers, and the error of one that could not be reached.
+    """Return the expert's checked answers about points (q, d), and the error if the expert is down.
 
     Raises
     ------
     ExpertError
-        If the expert is broken.
+        If the expert answers in a wrong form, or its error shows a mistake in its code.
     """
     q = len(points)
     if q == 0:
@@ -332,28 +337,30 @@ def ask_expert(expert: Expert, points: Array, t: float) -> tuple[Answers, Except
         answers = expert.query(points.copy(), t)
     except Exception as error:
         if is_mistake(error):
-            why = f"the expert failed on {q} points at t = {t}: {describe_error(error)}"
-            raise ExpertError(why) from error
+            message = f"the expert failed on {q} points at t = {t}: {describe_error(error)}"
+            raise ExpertError(message) from error
         return Answers.none(q, notes=(describe_error(error),)), error
     return check_answers(answers, q), None
 
 
 def show_rewards(expert: Expert, rewards: Dataset) -> None:
-    """Show rewards to an expert that wants to see them; an `ExpertError` if it fails on them."""
+    """Show rewards to an expert that has a method for that; an `ExpertError` if the method fails."""
     try:
         inform(expert, rewards)
     except Exception as error:
-        why = f"the expert failed on being shown {len(rewards)} rewards: {describe_error(error)}"
-        raise ExpertError(why) from error
+        message = (
+            f"the expert failed on being shown {len(rewards)} rewards: {describe_error(error)}"
+        )
+        raise ExpertError(message) from error
 
 
 def warn_of_outage(failure: Exception, t: float) -> None:
-    """Tell people that the expert is down."""
+    """Warn the user that the expert is down."""
     message = (
         f"the expert cannot be reached at t = {t:g} ({describe_error(failure)}); "
-        "going on without its answers until it can"
+        "the bandit continues without its answers until it can"
     )
     try:
         warn_caller(ExpertDownWarning(message))
-    except ExpertDownWarning as strict:
-        raise strict from failure
+    except ExpertDownWarning as warning:  # warnings are errors
+        raise warning from failure

@@ -1,4 +1,4 @@
-"""The parts that a bandit is made of, and what they are before anything is learned."""
+"""The recipe of a bandit: its parts, their checks, and their values before anything is learned."""
 
 from __future__ import annotations
 
@@ -48,74 +48,76 @@ from tvbandits.validation import (
     set_fields,
 )
 
-# On so many candidates at the most an outcome's kernel is fitted; exact on so many readings.
+# The largest number of candidates on which the kernel of an outcome is fitted, and the number of latest
+# readings in its exact posterior.
 MOST_FITTED, OUTCOME_READINGS = 2000, 400
 
-# Columns of a campaign, and of the tables that are told to it.
-OF_TABLES = ("site", "t", "key", "who")
+# The names of columns in a campaign and in its tables.
+TABLE_COLUMNS = ("site", "t", "key", "who")
 
-# When the kernel of an outcome is fitted: often at first, since each of the first places tells much.
+# When the kernel of an outcome is fitted: often at first, when each new point changes the fit.
 OUTCOME_RULE = Every(10, (4, 7, 10, 13, 16, 20, 24, 28, 32, 36, 40, 45, 50, 55), in_steps=True)
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The parts of a policy.
+    """The recipe of a policy: all its parts.
 
     Parameters
     ----------
     domain : Domain
-        Where it may play.
+        The domain of the points.
     kernel : scikit-learn kernel
-        Prior covariance of the reward: over points, or over [point, time] where it is built from
-        `OnSpace`, `OnTime` or `Drift`. See `mean` for its unit.
+        Prior covariance of the reward: over points, or over [point, time] if it contains `OnSpace`,
+        `OnTime` or `Drift`. See `mean` for its unit.
     noise_variance : float or None
-        Noise variance of a reward told without a variance of its own (unit of reward squared). None: it
-        is learned (`gp.noise`), at every doubling of the number of rewards up to 256.
+        Noise variance of rewards without a variance of their own (unit of reward squared). None: it is
+        learned (`gp.noise`), at every doubling of the number of rewards up to 256.
     aging : Aging
         Effective noise variance of an old observation.
     posterior : Exact, Nystrom, NystromFilter, StateSpace, ModelEnsemble or IndependentArms
-        How the posterior is computed: exactly, on a dictionary of inducing points, by a filter on one,
-        for sums of space-time terms by a Kalman filter, or by many of them with a weight each. An
-        ensemble of models has a kernel, a unit and a forgetting of its own: of `kernel` it takes what
-        points share before the first observation, and `aging`, `learn`, `reset` and `mean` stay as they
-        are by default.
+        How the posterior is computed: exactly, on a dictionary of inducing points, by a filter on such a
+        dictionary, by a Kalman filter for sums of space-time terms, or by an ensemble of Kalman filters.
+        An ensemble learns its own kernels, unit and forgetting. It uses `kernel` only for the
+        correlation of points before the first observation, and needs the defaults of `aging`, `learn`,
+        `reset` and `mean`.
     beta : Confidence
-        The width beta; a constant 2 by default, and `Theory()` is the theorem's.
+        The confidence width beta; a constant 2 by default; `Theory()` is that of the theorem.
     mean : float or "online"
         A number is the fixed prior mean of the reward, with the kernel in the unit of reward squared.
-        "online" learns a mean and a scale from the rewards seen; the kernel then describes the
-        standardised reward.
+        "online" learns a mean and a scale from the rewards; the kernel then describes the standardised
+        reward.
     acquisition : Acquisition
-        How beliefs become the next point: `UpperConfidenceBound`, `ThompsonSampling`, on candidates
-        `SpreadFirst`, or `PersistentBound` on an ensemble of models.
+        How a point is chosen from the posterior: `UpperConfidenceBound`, `ThompsonSampling`, on
+        candidates `SpreadFirst`, or `PersistentBound` on an ensemble of models.
     batching : Batching
-        What ends a batch of points; one point by default.
-    query_config : QueryConfig, optional
-        What asks an expert.
+        The rule that ends a batch of points; one point by default.
+    asking : QueryConfig, optional
+        The query plan for an expert, and the expert.
     consult : "after tell" or "before ask"
-        When the expert is asked: once the rewards of a decision are told, about their time, for the next
-        decision (the order of SparQ-GP-UCB); or before a decision, about its own time. Either way it is
-        asked once a decision, however its rewards are told.
+        When the expert is queried: after the rewards of a decision are told, about their time, for the
+        next decision (the order of SparQ-GP-UCB); or before a decision, about its own time. In both
+        cases there is one query for each decision, even if its rewards are told in several calls.
     learn : Every, optional
-        Learns how fast the reward changes from what is seen: the numbers of a kernel that sees time, by
-        log evidence, or else the rate of the aging map, by its predictions. As given they are the start.
+        When to learn how fast the reward changes: by fitting a kernel over points and time by its
+        evidence, or else the rate of the aging map by its predictions. Their numbers in the recipe are
+        the initial values.
     reset : EventTrigger, optional
-        Forgets everything older than a reward that is an event; nothing does by default.
+        A rule for events at which everything older is forgotten; none by default.
     age_lag : float
-        A decision at time t takes the ages of observations as of t - age_lag, though never before the
-        newest one: 0 is the age at the decision; 1 is the convention of SparQ-GP-UCB, which decides
-        for step t + 1 with the ages of step t.
+        A decision at time t uses the ages of observations at t - age_lag, or at the time of the newest
+        observation if that is later. 0 is the age at the decision; 1 is the convention of SparQ-GP-UCB,
+        which decides for step t + 1 with the ages of step t.
     minimize : bool
-        Smaller rewards are better. Everything that is told or shown keeps its sign.
+        Whether smaller rewards are better. Rewards and predictions keep their sign.
     options : Options
-        What applies to any bandit: limits, a control, the cost of moves, outliers, memory.
+        Options of any bandit: limits, a control, a move cost, outliers, memory.
 
     Raises
     ------
     ValueError
-        If a part is not what it must be, or parts do not fit together; the message names it. So it is
-        for `max_history` where nothing can leave, since nothing is ever forgotten.
+        If a part is invalid, or parts do not fit together; the message names it. This includes
+        `max_history` if the bandit never forgets an observation.
 
     Examples
     --------
@@ -145,7 +147,7 @@ class Recipe:
     minimize: bool = False
     options: Options = field(default_factory=Options)
 
-    if TYPE_CHECKING:  # what may be given is more than what is kept
+    if TYPE_CHECKING:  # the arguments may be of more types than the fields
 
         def __init__(
             self,
@@ -169,23 +171,23 @@ class Recipe:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "beta", as_confidence(self.beta))
-        optional = {each.name for each in fields(self) if each.default is None}
-        for name, needs, by in _PARTS:
+        optional = {item.name for item in fields(self) if item.default is None}
+        for name, needs, criterion in _PARTS:
             part = getattr(self, name)
             if part is None and name in optional:
                 continue
-            if isinstance(by, str):
-                check_part(name, part, needs, by)
+            if isinstance(criterion, str):
+                check_part(name, part, needs, criterion)
             else:
-                check_instance(name, part, by, needs)
+                check_instance(name, part, criterion, needs)
         if isinstance(self.domain, AtContext):
             raise ValueError(
-                f"a bandit plays on the whole domain, got {self.domain!r}: give "
+                f"the domain must be that of all contexts, got {self.domain!r}: give "
                 f"{self.domain.whole!r}, and context= to each ask"
             )
         rule = self.acquisition
-        whole = hasattr(rule, "counts_pending") and hasattr(rule, "weighs_reward")
-        require(whole, "acquisition", "of a class that inherits from Acquisition", rule)
+        is_complete = hasattr(rule, "counts_pending") and hasattr(rule, "weighs_reward")
+        require(is_complete, "acquisition", "of a class that inherits from Acquisition", rule)
         if self.posterior.self_learning:
             self._check_ensemble()
         self._check_numbers()
@@ -216,29 +218,29 @@ class Recipe:
 
     @cached_property
     def is_unrestricted(self) -> bool:
-        """Whether a decision may go anywhere for nothing: no limits, no control, no cost of moves."""
+        """Return whether there are no limits, no control and no move cost."""
         options = self.options
         return not options.limits and options.control is None and options.move_cost is None
 
     @cached_property
     def offers_all(self) -> bool:
-        """Whether all of the domain is at hand where nothing is said: no context, and none retired."""
+        """Return whether all points are available by default: no context and no retired candidates."""
         domain = self.domain
-        partly = isinstance(domain, Candidates) and bool(domain.context or domain.retired)
-        return not (partly or domain.context_parameters)
+        has_restriction = isinstance(domain, Candidates) and bool(domain.context or domain.retired)
+        return not (has_restriction or domain.context_parameters)
 
     def is_control(self, X: Array) -> NDArray[np.bool_]:
-        """Which of the points (n, d) are the control."""
+        """Return a mask (n,) of the points (n, d) that are the control."""
         if self.options.control is None:
             return np.zeros(len(X), dtype=bool)
         return np.asarray((np.array(self.options.control) == X).all(axis=1))
 
     @cached_property
     def searches_top(self) -> bool:
-        """Whether only the top of many candidates is looked at (`gp.top_candidates`)."""
+        """Return whether decisions only evaluate the top of many candidates (`gp.top_candidates`)."""
         return (
             isinstance(self.domain, Candidates)
-            and (len(self.domain) > MOST_LOOKED_AT or not self.domain.in_memory)
+            and (len(self.domain) > MOST_EVALUATED or not self.domain.in_memory)
             and self.posterior.on_dictionary(self.kernel)
             and isinstance(self.acquisition, UpperConfidenceBound)
             and not isinstance(self.batching.rule, LocalRatio)
@@ -248,78 +250,95 @@ class Recipe:
         )
 
     def _check_ensemble(self) -> None:
-        """An ensemble of models has its own forgetting, unit and prior, and is told everything once."""
+        """Check the parts that an ensemble of models replaces by its own, and its answers and width.
+
+        An ensemble has its own forgetting, unit and prior, and observes each answer once.
+        """
         count = len(as_finite(self.domain, "an ensemble of models"))
-        usual = {"aging": Constant(), "learn": None, "reset": None, "mean": "online"}
-        for name, plain in usual.items():
+        defaults = {"aging": Constant(), "learn": None, "reset": None, "mean": "online"}
+        for name, default in defaults.items():
             value = getattr(self, name)
-            require(value == plain, f"an ensemble learns by itself: {name}", f"{plain!r}", value)
+            require(
+                value == default, f"an ensemble learns by itself: {name}", f"{default!r}", value
+            )
         query_config = self.query_config
         if query_config is not None and not (
             query_config.reuse_answers and query_config.most_answers is None
         ):
             needs = "QueryConfig(reuse_answers=True, most_answers=None)"
-            raise ValueError(f"an ensemble keeps every answer: give {needs}")
+            raise ValueError(f"an ensemble keeps all answers, got {query_config!r}: give {needs}")
         situation = Situation(math.nan, 1, count, math.nan, lambda: math.nan)
         if not math.isfinite(self.beta(situation)):
-            needs = "depends on the information gain under one kernel"
-            raise ValueError(f"{self.beta!r} {needs}, and an ensemble has many: give a number")
+            reason = "depends on the information gain under one kernel"
+            raise ValueError(f"{self.beta!r} {reason}, but an ensemble has many: give a number")
 
     def _check_limits(self) -> None:
+        """Check the names of outcomes, and the safe points, which become tuples."""
         options = self.options
         names = [limit.name for limit in options.limits]
         (point,) = self.domain.sample(1, np.random.default_rng(0))
         columns = self.domain.coordinate_names
-        taken_names = set(names) & {*columns, *COLUMNS, *OF_TABLES}
-        taken_names |= set(map(name_excess_column, options.limits)) & {*columns, *names}
-        if taken_names:
+        conflicts = set(names) & {*columns, *COLUMNS, *TABLE_COLUMNS}
+        conflicts |= set(map(name_excess_column, options.limits)) & {*columns, *names}
+        if conflicts:
             raise ValueError(
-                f"an outcome may not be called as a column is, got {', '.join(taken_names)}"
+                f"outcomes must not have the names of columns, got {', '.join(conflicts)}: rename them"
             )
-        none = isinstance(options.safe, list | tuple) and len(options.safe) == 0
+        is_empty = isinstance(options.safe, list | tuple) and len(options.safe) == 0
         points, choices = options.safe, self.domain.action_domain
-        with suppress(ValueError):  # places alone, which have no context
+        with suppress(ValueError):  # the points may be given without a context
             points = append_context(choices.check(points, "safe"), point[choices.dimension :])
-        safe = [] if none else self.domain.check(points, "safe").tolist()
+        safe = [] if is_empty else self.domain.check(points, "safe").tolist()
         if safe and not options.limits:
-            raise ValueError("safe points are for limits, and there are none")
+            raise ValueError(
+                "safe points need limits, and there are none: give limits, or leave out safe"
+            )
         set_fields(self, options=replace(options, safe=tuple(map(tuple, safe))))
 
     def _check_control(self) -> None:
-        """One point, that the posterior can hold others against."""
+        """Check that the control is a point of the domain, and that the recipe can use one."""
         domain = self.domain
         if domain.context_columns:
             raise ValueError(f"a control is for a domain without context, got {domain!r}")
         point = domain.check([self.options.control], "control")
         if isinstance(domain, Candidates) and domain.index(point)[0] in domain.retired:
             raise PlayError(
-                "the control must be one that may be played, got {point}", point=point[0]
+                "the control must be a candidate that is not retired, got {point}", point=point[0]
             )
         if self.options.robust:
-            raise ValueError("robust=True needs a level that is known, which no control gives")
+            raise ValueError(
+                "robust=True needs rewards with a known level, but with a control it is unknown: leave "
+                "one of them out"
+            )
         if self.learn is not None or self.reset is not None:
-            raise ValueError("a control needs a recipe that fits no kernel, nor starts afresh")
-        learns = self.posterior.self_learning
-        if not (learns or self.posterior.dense):
+            raise ValueError(
+                "a control needs a policy without a fitted kernel and without resets at events, such as "
+                "gp_ucb"
+            )
+        self_learning = self.posterior.self_learning
+        if not (self_learning or self.posterior.dense):
             raise ValueError(f"a control needs posterior=Exact(), got {self.posterior!r}")
-        if learns and len(domain) > MOST_BESIDE:  # type: ignore[arg-type]
-            most = f"at most {MOST_BESIDE} candidates against a control"
-            raise ValueError(f"an ensemble holds {most}, got {domain!r}: give a kernel to gp_ucb")
+        if self_learning and len(domain) > MOST_WITH_CONTROL:  # type: ignore[arg-type]
+            raise ValueError(
+                f"an ensemble with a control takes at most {MOST_WITH_CONTROL} candidates, "
+                f"got {domain!r}: give a kernel to gp_ucb"
+            )
         control = tuple(point[0].tolist())
         set_fields(self, options=replace(self.options, control=control))
 
     def _check_history(self) -> None:
-        """So long that whatever is learned anew has enough to learn from; and something may leave it."""
+        """Check that the recipe forgets observations, so that the history can be limited."""
         forgets = self.learn or self.reset or type(self.aging) is not Constant
         by_filter = is_space_time(self.kernel) and isinstance(self.domain, Candidates)
         if self.posterior.needs_all_rows and not (forgets or by_filter):
-            parts = f"with {self.posterior!r} and {self.aging!r} every reward counts"
-            most = self.options.max_history
-            raise ValueError(f"nothing can leave the history: {parts}; got max_history={most}")
+            raise ValueError(
+                f"the history cannot be limited: with {self.posterior!r} and {self.aging!r} all rewards "
+                f"are used for ever; got max_history={self.options.max_history}: leave it out"
+            )
 
     @cached_property
     def posterior_with_control(self) -> PosteriorRule:
-        """How the posterior is computed: by `posterior`, or by arms where an ensemble has a control."""
+        """Return `posterior`, or the rule for independent arms if an ensemble has a control."""
         rule, control = self.posterior, self.options.control
         if control is None or not rule.self_learning:
             return rule
@@ -327,7 +346,7 @@ class Recipe:
 
     @cached_property
     def kernel_with_control(self) -> Any:
-        """The kernel where nothing is fitted: of the reward, or of the difference to a control."""
+        """Return the kernel of the recipe: of the reward, or of its difference from a control."""
         control = self.options.control
         if control is None or self.posterior.self_learning:
             return self.kernel
@@ -335,53 +354,62 @@ class Recipe:
 
     @property
     def bounds_have_slopes(self) -> bool:
-        """Whether the upper bounds of several points have slopes, so that the search for each climbs."""
+        """Return whether upper bounds have slopes, so that the search can use gradient ascent."""
         rule, kernel = self.posterior_with_control, self.kernel_with_control
         return rule.dense and has_slopes(
             kernel, inputs(kernel, np.zeros((1, self.domain.dimension)), 0.0)
         )
 
     def make_outcome_recipe(self, limit: Limit) -> Recipe:
-        """What is believed of an outcome: these beliefs, in a unit that is learned; nobody decides.
+        """Return the recipe of the model of a limited outcome, in a unit that is learned.
 
-        On more points than those of a network one kernel is fitted instead, as on a box: an outcome has
-        length scales and a drift of its own. An ensemble holds models that are wrong, too, and takes an
-        outcome for less known than it is: at the edge of a limit that costs most.
+        It has the same model as the reward. On candidates, unless there are few, one kernel is fitted
+        instead, as on a box: an outcome has its own length scales and drift. The variance of an ensemble
+        is too large there, since it also contains wrong models, and that costs most at the edge of a
+        limit.
         """
         posterior, domain = self.posterior, self.domain
-        apart = posterior.independent_points or isinstance(domain, Arms)
+        is_independent = posterior.independent_points or isinstance(domain, Arms)
         least = posterior.fewest_candidates_for_fit
         names = ("kernel", "aging", "posterior", "learn", "reset", "age_lag")
         parts: dict[str, Any] = {name: getattr(self, name) for name in names}
-        if isinstance(domain, Candidates) and not apart and least <= len(domain) <= MOST_FITTED:
-            latest = Window(last=OUTCOME_READINGS)
-            parts = {"kernel": joint_box_kernel(domain), "aging": latest, "learn": OUTCOME_RULE}
+        if (
+            isinstance(domain, Candidates)
+            and not is_independent
+            and least <= len(domain) <= MOST_FITTED
+        ):
+            window = Window(last=OUTCOME_READINGS)
+            parts = {"kernel": joint_box_kernel(domain), "aging": window, "learn": OUTCOME_RULE}
         else:
             parts["posterior"] = posterior.for_other_outcome()
         parts["options"] = Options(max_history=self.options.max_history)
         return Recipe(domain, noise_variance=limit.noise_variance, **parts)
 
     def _check_numbers(self) -> None:
+        """Check the numbers, the order of queries, and that the acquisition can use a move cost."""
         if self.noise_variance is not None:
             noise_variance_number("noise_variance", self.noise_variance)
         check_mean(self.mean)
         nonnegative_number("age_lag", self.age_lag)
         as_bool("minimize", self.minimize)
         if self.options.move_cost is not None and not self.acquisition.weighs_reward:
-            raise ValueError(f"{self.acquisition!r} weighs no rewards to take a move_cost from")
+            raise ValueError(
+                f"a move_cost is subtracted from rewards, which {self.acquisition!r} does not use: "
+                "leave it out"
+            )
         check_choice("consult", self.consult, ("after tell", "before ask"))
 
 
-# Of more candidates than this, a sparse posterior looks at those that lead.
-MOST_LOOKED_AT = 4096
+# With more candidates than this, decisions with a sparse posterior only evaluate the top.
+MOST_EVALUATED = 4096
 
-# Candidates that an ensemble holds against a control: each model has a covariance of all of them.
-MOST_BESIDE = 200
+# The largest number of candidates of an ensemble with a control, whose models have full covariances.
+MOST_WITH_CONTROL = 200
 
-# How far candidates may resemble each other then, in extents; 0: not at all.
+# Length scales of candidates in an ensemble with a control, in extents; 0: they are independent.
 LENGTHS = (0.0, 0.1, 0.3)
 
-# The parts: what each must be, and the method or the class that tells it.
+# The parts of a recipe: name, requirement, and the method or the class by which it is checked.
 _PARTS: tuple[tuple[str, str, str | type], ...] = (
     ("domain", "a domain such as Candidates(X) or Box(bounds)", "maximize"),
     ("kernel", "a scikit-learn kernel object", Kernel),
@@ -398,32 +426,32 @@ _PARTS: tuple[tuple[str, str, str | type], ...] = (
 
 
 def estimate_noise(recipe: Recipe, data: Dataset) -> NoiseEstimate | None:
-    """Return the noise of observations without a variance of their own, as all suggest.
+    """Return an estimate of the noise variance of observations that have none of their own.
 
-    Where all rewards have one of their own, the next is as noisy as they are. None: the recipe says it.
+    If all rewards have one, the estimate is based on these. None: the recipe states the variance.
     """
     if recipe.noise_variance is not None:
         return None
-    own = data.variance[data.source == Source.REWARD]
+    reward_variance = data.variance[data.source == Source.REWARD]
     if recipe.query_config is None or not recipe.query_config.reuse_answers:
-        # Answers that do not stay would be missing once a reward is corrected.
+        # Answers that are not kept would be missing when a correction repeats the estimate.
         data = data.take(np.isnan(data.variance))
     mean = None if isinstance(recipe.mean, str) else recipe.mean
     if recipe.options.control is not None:
         data, mean = data.compute_time_contrasts(), None if mean is None else 0.0
     if np.isnan(data.variance).any():
-        # The kernel that an ensemble of models has before any reading may be far too smooth.
-        ensemble = recipe.posterior.self_learning and not recipe.posterior.independent_points
-        rival = space_kernels(recipe.domain)[1] if ensemble else None
+        # The kernel of a recipe with an ensemble, which is not fitted, may be far too smooth.
+        is_ensemble = recipe.posterior.self_learning and not recipe.posterior.independent_points
+        rival = space_kernels(recipe.domain)[1] if is_ensemble else None
         return infer_noise(recipe.kernel, data, mean, rival)
-    if len(own) and not np.isnan(own).any():
-        return estimate_from_variances(own)
+    if len(reward_variance) and not np.isnan(reward_variance).any():
+        return estimate_from_variances(reward_variance)
     points = recipe.domain.sample(32, np.random.default_rng(0))
     prior = recipe.kernel.diag(inputs(recipe.kernel, points, np.zeros(32)))
     return guess_noise(1.0 if mean is None else float(np.mean(prior)))
 
 
 def make_initial_kernel(recipe: Recipe, rewards: Dataset) -> Any:
-    """Return the kernel before the first fit: the recipe's, or that at the steps of these rewards."""
+    """Return the kernel before the first fit, with the rewards' time step if it counts in steps."""
     in_steps = recipe.learn is not None and recipe.learn.in_steps
     return scale_times(recipe.kernel, median_time_step(rewards.t)) if in_steps else recipe.kernel

@@ -288,8 +288,8 @@ def calibrate(
         return calibration
     X = np.concatenate([state.rewards.X[-1:], new.X])
     rows = np.flatnonzero((X[1:] != X[:-1]).any(axis=1)).tolist()
-    late = 0 if state.time is None else int((new.t < state.time).sum())
-    if late > most_late:
+    late_count = 0 if state.time is None else int((new.t < state.time).sum())
+    if late_count > most_late:
         return calibration
     sign, count = -1.0 if recipe.minimize else 1.0, 0
     for i in rows:
@@ -611,10 +611,10 @@ class OutcomeModels:
         count, rule = 1 if decision.n is None else decision.n, self.recipe.acquisition
         if len(safe):
             return safe[np.arange(count) % len(safe)]
-        unread = [outcome.limit.name for outcome in beliefs.outcomes if not len(outcome.readings)]
-        if unread:
+        names = [outcome.limit.name for outcome in beliefs.outcomes if not len(outcome.readings)]
+        if names:
             self.warn(
-                f"there is no reading of {', '.join(unread)} yet, so that the play is a guess: give "
+                f"there is no reading of {', '.join(names)} yet, so that the play is a guess: give "
                 "points to start from as safe=, or tell readings"
             )
             return choose_points(rule, decision, rng)
@@ -724,7 +724,8 @@ def learn_prior(recipe: Recipe, other: State) -> Recipe:
         parts["aging"] = model.aging
     if not parts:
         raise ValueError(
-            "the bandit learns no rate, scale or weight that it could adopt: all of them are fixed"
+            "the bandit has no rate, scale or weight that it could adopt: learn_from needs a policy "
+            "that learns them, without a control"
         )
     return replace(recipe, **parts)
 

@@ -30,7 +30,7 @@ from tvbandits.domains.candidates import (
     replace_candidates,
 )
 from tvbandits.domains.domain import Context, Domain
-from tvbandits.domains.parameters import Category, Parameter, as_texts, exactly
+from tvbandits.domains.parameters import Category, Parameter, as_texts, format_exactly
 from tvbandits.domains.space import Arms, Space
 from tvbandits.text import first_few, format_number
 from tvbandits.validation import Array, as_points, as_rows, describe, refuse, require, whole_number
@@ -246,7 +246,7 @@ class Names:
         X[0, : len(x)] = x
 
         def number(value: float) -> str:
-            return exactly(value) if digits is None else f"{value:.{digits}g}"
+            return format_exactly(value) if digits is None else f"{value:.{digits}g}"
 
         if isinstance(domain, Space):
             (row,) = domain.decode(X).to_dict("records")
@@ -378,10 +378,12 @@ class Names:
         exchanged = (away > far * np.hypot(*np.ptp(X[:, :2], axis=0))) & (other < away / 10)
         if exchanged.any():
             i = int(exchanged.argmax())
-            right = ",".join(map(exactly, table[i, ::-1] if len(columns) == 2 else swapped[i]))
+            right = ",".join(
+                map(format_exactly, table[i, ::-1] if len(columns) == 2 else swapped[i])
+            )
             raise ValueError(
-                f"{','.join(map(exactly, table[i]))} is {format_number(away[i])} km from the nearest "
-                f"site: the order is {', '.join(columns)}; {right} would be "
+                f"{','.join(map(format_exactly, table[i]))} is {format_number(away[i])} km from the "
+                f"nearest site: the order is {', '.join(columns)}; {right} would be "
                 f"{format_number(other[i])} km away"
             )
         return points

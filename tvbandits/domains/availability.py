@@ -192,11 +192,9 @@ def check_availability(
     any_chosen = bool(mask.any())
     mask[list(domain.retired)] = False
     if not mask.any():
-        where = "" if context is None else f" in the context {np.asarray(context).tolist()}"
-        why = "; those that would be are retired" if any_chosen else ""
-        raise NothingAvailableError(
-            f"none of the {len(domain)} candidates is available{where}{why}"
-        )
+        ending = "" if context is None else f" in the context {np.asarray(context).tolist()}"
+        ending += "; those that would be are retired" if any_chosen else ""
+        raise NothingAvailableError(f"none of the {len(domain)} candidates is available{ending}")
     if context is None and needs_context:
         contexts = domain.points_at(np.flatnonzero(mask))[:, list(domain.context)]
         if (contexts != contexts[0]).any():
@@ -244,8 +242,8 @@ def _mask_of(domain: Candidates, available: Any) -> NDArray[np.bool_]:
         return _as_mask(values, len(domain)).copy()
     mask = np.zeros(len(domain), dtype=bool)
     if values.ndim != 1 or (len(values) and values.dtype.kind not in "iu"):
-        what = "a mask or row numbers of the candidates"
-        raise ValueError(f"available must be {what}, got {describe(available)}")
+        needs = "a mask or row numbers of the candidates"
+        raise ValueError(f"available must be {needs}, got {describe(available)}")
     # Rows must be distinct, so that a mask of zeros and ones is not taken for row numbers.
     mask[as_rows(values, len(domain), "row numbers in available")] = True
     return mask

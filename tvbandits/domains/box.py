@@ -19,7 +19,7 @@ from tvbandits.validation import Array, as_points, check_instance, describe, ref
 
 @dataclass(frozen=True, eq=False)
 class Box(Domain):
-    """A box, that is a product of closed intervals, whose maximum is found approximately.
+    """A box: a product of closed intervals, whose maximum is found approximately.
 
     Parameters
     ----------

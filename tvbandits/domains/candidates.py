@@ -287,10 +287,10 @@ class Candidates(Domain):
         rows = np.full(len(keys), -1)
         for start, block in self.blocks():
             block_keys = hash_rows(block)
-            found = np.flatnonzero(np.isin(block_keys, keys))
-            positions = np.searchsorted(keys, block_keys[found])
-            equal = (block[found] == X[first[positions]]).all(axis=1)
-            rows[positions[equal]] = start + found[equal]
+            matches = np.flatnonzero(np.isin(block_keys, keys))
+            positions = np.searchsorted(keys, block_keys[matches])
+            equal = (block[matches] == X[first[positions]]).all(axis=1)
+            rows[positions[equal]] = start + matches[equal]
         return rows[inverse]
 
     def _remember(self, rows: Index, X: Array) -> None:
@@ -526,7 +526,7 @@ def get_candidates(domain: object) -> Candidates | None:
     return domain if isinstance(domain, Candidates) else None
 
 
-def as_finite(domain: object, who: str) -> Candidates:
+def as_finite(domain: object, user: str) -> Candidates:
     """Return `domain` if it consists of candidates; otherwise a `ValueError` names who needs them.
 
     Examples
@@ -537,13 +537,13 @@ def as_finite(domain: object, who: str) -> Candidates:
     Candidates(2 points, d=1)
     """
     if not isinstance(domain, Candidates):
-        raise ValueError(f"{who} needs a finite domain: give Candidates, got {describe(domain)}")
+        raise ValueError(f"{user} needs a finite domain: give Candidates, got {describe(domain)}")
     return domain
 
 
-def _check_part(name: str, numbers: Sequence[int], count: int, rest: str) -> tuple[int, ...]:
+def _check_part(name: str, numbers: Sequence[int], count: int, remainder: str) -> tuple[int, ...]:
     """Return distinct columns or rows out of `count`; a `ValueError` unless one is left out."""
     part = as_rows(numbers, count, name)
     if len(part) == count:
-        raise ValueError(f"{name} must leave a {rest}, got all {count} of them")
+        raise ValueError(f"{name} must leave a {remainder}, got all {count} of them")
     return tuple(part.tolist())

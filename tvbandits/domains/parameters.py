@@ -130,14 +130,14 @@ class Real(_Ordered):
     """The number of values; 0 if they are not countable."""
 
     def __str__(self) -> str:
-        return f"({exactly(self.low)}, {exactly(self.high)})"
+        return f"({format_exactly(self.low)}, {format_exactly(self.high)})"
 
     def codes(self, columns: Array, name: str) -> Array:
         """Return the codes (n,) of columns (n, 1), moved inside if rounding has put them outside."""
         values = columns[:, 0]
         tolerance = TOLERANCE * (self.high - self.low)
         outside = ~((values >= self.low - tolerance) & (values <= self.high + tolerance))
-        needs = f"{name} must be from {exactly(self.low)} to {exactly(self.high)}"
+        needs = f"{name} must be from {format_exactly(self.low)} to {format_exactly(self.high)}"
         _refuse(outside, columns, needs)
         return np.asarray(np.clip(values, self.low, self.high))
 
@@ -195,7 +195,7 @@ class Log(_Ordered):
         return finite_number(name, value, above=0.0)
 
     def __str__(self) -> str:
-        return f"Log({exactly(self.low)}, {exactly(self.high)})"
+        return f"Log({format_exactly(self.low)}, {format_exactly(self.high)})"
 
     @property
     def _scale(self) -> Real:
@@ -296,7 +296,7 @@ class Periodic(_Ordered):
             raise ValueError(f"low and high must be {needs}, got {self.low:g} and {self.high:g}")
 
     def __str__(self) -> str:
-        return f"Periodic({exactly(self.low)}, {exactly(self.high)})"
+        return f"Periodic({format_exactly(self.low)}, {format_exactly(self.high)})"
 
     @property
     def _largest(self) -> float:
@@ -352,12 +352,12 @@ def _clip_code(
     """Return a code, clipped to the parameter's range; a `ValueError` if it exceeds the tolerance."""
     low, high = parameter.low, parameter.high
     if not low - tolerance <= code <= high + tolerance:
-        needs = f"{name} must be from {exactly(low)} to {exactly(high)}"
-        raise ValueError(f"{needs}, got {exactly(code)} in row {row}")
+        needs = f"{name} must be from {format_exactly(low)} to {format_exactly(high)}"
+        raise ValueError(f"{needs}, got {format_exactly(code)} in row {row}")
     return min(max(code, low), high)
 
 
-def exactly(number: float) -> str:
+def format_exactly(number: float) -> str:
     """Return a number as text without loss of precision, and without the ".0" of whole numbers."""
     short = f"{number:g}"
     return short if float(short) == number else repr(number)
@@ -368,7 +368,7 @@ def _refuse(invalid: NDArray[np.bool_], columns: Array, needs: str) -> None:
     if invalid.any():
         row = int(invalid.argmax())
         values = columns[row].tolist()
-        text = exactly(values[0]) if len(values) == 1 else values
+        text = format_exactly(values[0]) if len(values) == 1 else values
         raise ValueError(f"{needs}, got {text} in row {row}")
 
 
@@ -488,7 +488,7 @@ class Choice(_Stepped):
         set_fields(self, levels=levels)
 
     def __str__(self) -> str:
-        return f"[{', '.join(map(exactly, self.levels))}]"
+        return f"[{', '.join(map(format_exactly, self.levels))}]"
 
     @property
     def size(self) -> int:

@@ -222,23 +222,25 @@ def _ascend(
     return U, values
 
 
-def _make_numerical_slopes(evaluate: Acquisition, free: Index) -> ValuesAndSlopes:
-    """Return a function to values and slopes, by finite differences along the coordinates `free`.
+def _make_numerical_slopes(evaluate: Acquisition, continuous: Index) -> ValuesAndSlopes:
+    """Return a function to values and slopes, by finite differences along the coordinates `continuous`.
 
     The differences are central, and one-sided at a bound.
     """
 
     def with_slopes(U: Array) -> tuple[Array, Array]:
         S, d = U.shape
-        shifts = 3e-5 * np.eye(d)[free]  # far above rounding errors, far below useful length scales
+        shifts = (
+            3e-5 * np.eye(d)[continuous]
+        )  # far above rounding errors, far below useful length scales
         upper, lower = np.minimum(U[:, None] + shifts, 1.0), np.maximum(U[:, None] - shifts, 0.0)
         points = np.concatenate([upper.reshape(-1, d), lower.reshape(-1, d), U])
         values = evaluate(points)
-        shifted_values = values[: 2 * S * len(free)].reshape(2, S, len(free))
+        shifted_values = values[: 2 * S * len(continuous)].reshape(2, S, len(continuous))
         slopes = np.zeros((S, d))
         with np.errstate(invalid="ignore"):  # infinities of unavailable points
-            slopes[:, free] = (shifted_values[0] - shifted_values[1]) / (upper - lower)[
-                :, np.arange(len(free)), free
+            slopes[:, continuous] = (shifted_values[0] - shifted_values[1]) / (upper - lower)[
+                :, np.arange(len(continuous)), continuous
             ]
         return values[len(points) - S :], slopes
 
@@ -337,7 +339,7 @@ def search(
     all_values = np.concatenate([all_values, population_values])
     rows = _separate_best(U, all_values, starts, radius)
     tolerance = 1e-9 * float(np.ptp(all_values[np.isfinite(all_values)]))
-    with_slopes = _make_numerical_slopes(evaluate, cells.free)
+    with_slopes = _make_numerical_slopes(evaluate, cells.continuous)
 
     refine = partial(_ascend, with_slopes, radius, tolerance, 60)
     U, refined = _visit_neighbours(evaluate, refine, cells, *refine(U[rows], all_values[rows]))
@@ -375,7 +377,7 @@ class _Cells:
     kinds: Kinds
 
     @property
-    def free(self) -> Index:
+    def continuous(self) -> Index:
         """Return the continuous coordinates."""
         return np.flatnonzero([size == 0 for size, _ in self.kinds])
 

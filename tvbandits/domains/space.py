@@ -54,7 +54,7 @@ SMOOTHEST = 10.0
 
 @dataclass(frozen=True, init=False, repr=False)
 class Space(Domain):
-    """A space, that is a product of named parameters.
+    """A space: a product of named parameters.
 
     ==================== =========================================== ==================================
     parameter            argument                                    columns of a point

@@ -1,1 +1,1 @@
-"""How old observations lose their weight."""
+"""Define how old observations lose their weight."""

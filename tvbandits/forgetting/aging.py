@@ -1,8 +1,8 @@
-"""Aging: how informative an old observation still is about the reward now.
+"""Define aging maps, which increase the noise variances of observations with their age.
 
-It is for every way of forgetting. Noise variances and ages of observations go in; out come effective
-noise variances, those of the observations as readings of the reward at the time of the decision. An
-infinite variance means forgotten. Maps are small frozen values and return variances, so they compose.
+An aging map takes the noise variances and ages of observations, and returns effective noise variances:
+those of the observations as readings of the reward at the time of the decision. An infinite variance
+means that the observation is forgotten. Maps can be composed.
 
 ==================  ==========================================  =====================================
 map                 effective variance of an observation        used by
@@ -45,17 +45,17 @@ from tvbandits.validation import (
 
 @dataclass(frozen=True)
 class Ages:
-    """What an aging map depends on: one row for each observation.
+    """The ages of n observations, in time and in rewards.
 
     Attributes
     ----------
     age : array of shape (n,)
         Time from the observation to the decision, in the user's unit; not negative.
     newer : integer array of shape (n,)
-        Number of rewards that are newer than the observation (among equal times, the one that came later
-        is the newer).
+        Number of rewards that are newer than the observation. Of two rewards of one time, the one that
+        arrived later is the newer.
     total : int
-        Number of rewards so far: the "t" of the schedules in the literature.
+        Number of all rewards: the "t" of the schedules in the literature.
     """
 
     age: Array
@@ -64,10 +64,13 @@ class Ages:
 
     @classmethod
     def of(cls, observations: Dataset, now: float, before: int = 0) -> Ages:
-        """Return the ages of observations at the time `now`, after so many rewards `before` them."""
+        """Return the ages of observations at the time `now`.
+
+        `before` is the number of earlier rewards, which are not in `observations`.
+        """
         t = observations.t
         is_reward = observations.source == Source.REWARD
-        if is_reward.all() and (t[1:] >= t[:-1]).all():  # in order, the usual case
+        if is_reward.all() and (t[1:] >= t[:-1]).all():  # the usual case of sorted rewards
             return cls(np.maximum(now - t, 0.0), np.arange(len(t) - 1, -1, -1), before + len(t))
         count = int(is_reward.sum())
         newer = np.empty(len(t), dtype=np.int64)
@@ -76,7 +79,7 @@ class Ages:
         rank = np.empty(count, dtype=np.int64)
         rank[order] = np.arange(count)
         newer[is_reward] = count - 1 - rank
-        # Questions follow the rewards of their own time.
+        # An expert's answer is newer than the rewards of its own time.
         older = np.searchsorted(reward_times[order], t[~is_reward], side="right")
         newer[~is_reward] = count - older
         return cls(np.maximum(now - t, 0.0), newer, before + count)
@@ -85,65 +88,65 @@ class Ages:
 class Aging(Protocol):
     """A map from noise variances (n,) and ages to effective noise variances (n,).
 
-    A map has `monotone = True` if a larger variance, age or number of newer rewards leads to no smaller
-    effective variance: then what is older than a forgotten observation is forgotten, too.
+    A map has `monotone = True` if a larger variance, age or number of newer rewards never gives a
+    smaller effective variance. All observations older than a forgotten one are then forgotten, too.
     """
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
-        """Return the effective variance of each observation; infinite where it is forgotten."""
+        """Return the effective variance of each observation; infinite if it is forgotten."""
 
 
 @runtime_checkable
 class MaybeMonotone(Protocol):
-    """An aging map that says whether it is monotone."""
+    """An aging map that declares whether it is monotone."""
 
     @property
     def monotone(self) -> bool:
-        """Whether what is older than a forgotten observation is forgotten, too."""
+        """Return whether all observations older than a forgotten one are forgotten, too."""
 
 
 @runtime_checkable
 class RatedAging(Aging, Protocol):
-    """An aging map with one number for how fast observations age.
+    """An aging map with a forgetting rate.
 
-    If that is a variance per unit of time, the map has `adds_variance = True`, as `Wiener` does.
+    If the rate is a variance per unit of time, the map has `adds_variance = True`, like `Wiener`.
     """
 
     @property
     def forgetting_rate(self) -> float:
-        """Return that number; a larger one means faster aging."""
+        """Return the forgetting rate; a larger one means faster aging."""
 
     def at_rate(self, rate: float) -> Aging:
-        """Return the same map with another forgetting rate, positive."""
+        """Return the same map with another, positive forgetting rate."""
 
 
 @runtime_checkable
 class MaybeAddsVariance(Protocol):
-    """An aging map that says whether its forgetting rate is a variance per unit of time."""
+    """An aging map that declares whether its forgetting rate is a variance per unit of time."""
 
     @property
     def adds_variance(self) -> bool:
-        """Whether it is."""
+        """Return whether the forgetting rate is a variance per unit of time."""
 
 
 def is_monotone(aging: Aging) -> bool:
-    """Return whether an aging map says that it is monotone."""
+    """Return whether an aging map declares that it is monotone."""
     return isinstance(aging, MaybeMonotone) and aging.monotone
 
 
 def adds_variance(aging: Aging) -> bool:
-    """Return whether an aging map says that its forgetting rate is a variance per unit of time."""
+    """Return whether an aging map declares that its forgetting rate is a variance per unit of time."""
     return isinstance(aging, MaybeAddsVariance) and aging.adds_variance
 
 
 def has_rate(aging: object) -> TypeGuard[RatedAging]:
-    """Return whether there is a rate to learn: of the map, or of one that it is composed of."""
+    """Return whether an aging map, or a part of a composition, has a forgetting rate to learn."""
     return isinstance(aging, RatedAging) and not math.isnan(aging.forgetting_rate)
 
 
 @dataclass(frozen=True)
 class Constant:
-    """Observations never age.
+    """An aging map under which observations never age.
 
     Examples
     --------
@@ -155,17 +158,17 @@ class Constant:
     [0.1 0.1]
     """
 
-    def __call__(self, variance: Array, ages: Ages) -> Array:  # noqa: ARG002 - a protocol
-        """Return `variance` as it is."""
+    def __call__(self, variance: Array, ages: Ages) -> Array:  # noqa: ARG002 - part of the protocol
+        """Return `variance` unchanged."""
         return variance
 
 
 @dataclass(frozen=True)
 class ResetEvery:
-    """Forget everything after every `every` rewards (Bogunovic 2016; Zhou & Shroff 2021).
+    """An aging map that forgets all observations after each `every` rewards.
 
-    After n rewards, the next decision uses the rewards since the last multiple of `every`: none at all
-    right after a reset.
+    After n rewards, the next decision uses the rewards since the last multiple of `every`; right after a
+    reset it uses none (Bogunovic 2016; Zhou & Shroff 2021).
 
     Examples
     --------
@@ -185,7 +188,7 @@ class ResetEvery:
         whole_number("every", self.every)
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
-        """Return infinity before the last reset."""
+        """Return the variances, infinite before the last reset."""
         position = ages.total - 1 - ages.newer
         current = position // self.every == ages.total // self.every
         return np.where(current, variance, np.inf)
@@ -193,10 +196,10 @@ class ResetEvery:
 
 @dataclass(frozen=True)
 class Window:
-    """Use the `last` rewards, or the observations `within` a span of time, or those in both.
+    """An aging map that forgets all observations outside of a window.
 
-    An observation whose age is exactly `within` is forgotten; an expert's answer counts while fewer
-    than `last` rewards are newer.
+    The window contains the `last` rewards, the observations younger than `within`, or those that satisfy
+    both if both are stated. An expert's answer is in it while fewer than `last` rewards are newer.
 
     Examples
     --------
@@ -220,7 +223,7 @@ class Window:
         check_optional(positive_number, "within", self.within)
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
-        """Return infinity outside the window."""
+        """Return the variances, infinite outside of the window."""
         inside = np.ones(len(variance), dtype=bool)
         if self.last is not None:
             inside &= ages.newer < self.last
@@ -231,7 +234,9 @@ class Window:
 
 @dataclass(frozen=True)
 class Exponential:
-    """Discount observations geometrically: s^2 discount^(-age) (W-GP-UCB, Deng 2022).
+    """An aging map that discounts observations geometrically, s^2 discount^(-age).
+
+    W-GP-UCB uses it (Deng 2022).
 
     Examples
     --------
@@ -262,13 +267,13 @@ class Exponential:
 
     def at_rate(self, rate: float) -> Exponential:
         """Return the map with the discount exp(-rate)."""
-        # Within the range of a float: at either end observations are forgotten at once, or never.
+        # At either end of the range of a float, observations are forgotten at once or never.
         return Exponential(min(math.exp(-min(rate, 700.0)), 1.0 - 2.0**-53))
 
 
 @dataclass(frozen=True)
-class _WithRate:
-    """The base of maps with a positive rate."""
+class _RateAging:
+    """The base of aging maps with a positive forgetting rate."""
 
     rate: float
 
@@ -288,8 +293,10 @@ class _WithRate:
 
 
 @dataclass(frozen=True)
-class Linear(_WithRate):
-    """Let the noise deviation grow linearly: s^2 (1 + (rate age)^2) (SparQ-GP-UCB eqs. 10, 15).
+class Linear(_RateAging):
+    """An aging map with a linearly growing noise deviation, s^2 (1 + (rate age)^2).
+
+    SparQ-GP-UCB uses it (eqs. 10 and 15).
 
     Examples
     --------
@@ -310,10 +317,10 @@ class Linear(_WithRate):
 
 
 @dataclass(frozen=True)
-class Wiener(_WithRate):
-    """Let the reward diffuse: s^2 + rate age (Van Vaerenbergh 2012; Brunzema 2022).
+class Wiener(_RateAging):
+    """An aging map for a reward that diffuses, s^2 + rate age (Van Vaerenbergh 2012; Brunzema 2022).
 
-    `rate` is in the unit of reward squared per unit of time.
+    The unit of `rate` is that of the reward squared per unit of time.
 
     Examples
     --------
@@ -335,9 +342,9 @@ class Wiener(_WithRate):
 
 @dataclass(frozen=True)
 class LogThreshold:
-    """The threshold g(t) = noise_variance log t, with t the number of rewards (SparQ-GP-UCB, section 3).
+    """The threshold g(t) = noise_variance log t after t rewards (SparQ-GP-UCB, section 3).
 
-    If the noise variance is None, it is learned.
+    If the noise variance is None, a learned one is used (`set_noise`).
     """
 
     noise_variance: float | None
@@ -346,16 +353,16 @@ class LogThreshold:
         check_optional(noise_variance_number, "noise_variance", self.noise_variance)
 
     def __call__(self, total: int) -> float:
-        """Return the threshold after so many rewards in total."""
-        assert self.noise_variance is not None  # `at_noise` sets it
+        """Return the threshold after `total` rewards."""
+        assert self.noise_variance is not None  # `set_noise` sets it
         return self.noise_variance * math.log(max(total, 1))
 
 
 @dataclass(frozen=True)
 class DiscardAbove:
-    """Forget what is above a threshold g(t), t the number of rewards; never the newest reward.
+    """An aging map that forgets observations with variances above a threshold g(t), after t rewards.
 
-    The theory of SparQ-GP-UCB holds for any g(t) = o(t^(1/4)).
+    It never forgets the newest reward. The theory of SparQ-GP-UCB holds for any g(t) = o(t^(1/4)).
 
     Examples
     --------
@@ -375,7 +382,7 @@ class DiscardAbove:
         check_function("threshold", self.threshold, "a function of t")
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
-        """Return infinity above the threshold, except for the newest reward."""
+        """Return the variances, infinite above the threshold except for the newest reward."""
         limit = self.threshold(ages.total)
         if not isinstance(limit, float) or math.isnan(limit):
             limit = finite_number(f"threshold({ages.total})", limit)
@@ -385,50 +392,52 @@ class DiscardAbove:
 
 @dataclass(frozen=True)
 class Composition:
-    """Several maps, one after the other."""
+    """An aging map that applies several maps one after the other."""
 
     maps: tuple[Aging, ...]
 
     def __post_init__(self) -> None:
         maps = tuple(as_list("maps", self.maps, "a sequence of aging maps"))
         if not maps:
-            raise ValueError("maps of a composition must be at least one, got none")
-        for each in maps:
-            check_function("maps of a composition", each, "aging maps")
+            raise ValueError("a composition needs at least one aging map, got none")
+        for aging in maps:
+            check_function("maps of a composition", aging, "aging maps")
         object.__setattr__(self, "maps", maps)
 
     def __call__(self, variance: Array, ages: Ages) -> Array:
-        """Return the variances after all maps, in their order."""
+        """Return the variances after all maps, applied in their order."""
         for aging in self.maps:
             variance = aging(variance, ages)
         return variance
 
     def at_rate(self, rate: float) -> Composition:
-        """Return the composition with another rate of those maps that have one."""
-        return Composition(
-            tuple(
-                each.at_rate(rate) if isinstance(each, RatedAging) else each for each in self.maps
-            )
+        """Return the composition with another forgetting rate for all maps that have one."""
+        maps = (
+            aging.at_rate(rate) if isinstance(aging, RatedAging) else aging for aging in self.maps
         )
+        return Composition(tuple(maps))
 
     @property
     def forgetting_rate(self) -> float:
-        """Return the rate of the first map that has one; NaN if none has. At most one should have."""
-        return next((each.forgetting_rate for each in self.maps if has_rate(each)), math.nan)
+        """Return the rate of the first map that has one; NaN if none has.
+
+        At most one map should have a rate.
+        """
+        return next((aging.forgetting_rate for aging in self.maps if has_rate(aging)), math.nan)
 
     @property
     def monotone(self) -> bool:
-        """Return whether all of the maps are monotone."""
+        """Return whether all maps are monotone."""
         return all(map(is_monotone, self.maps))
 
     @property
     def adds_variance(self) -> bool:
-        """Return whether the rate of one of the maps is a variance."""
+        """Return whether the forgetting rate of one of the maps is a variance."""
         return any(map(adds_variance, self.maps))
 
 
 def compose(*maps: Aging) -> Composition:
-    """Return the composition of maps, first to last: `compose(Linear(1.0), DiscardAbove(g))`.
+    """Return the composition of maps, which are applied in order: `compose(Linear(1), DiscardAbove(g))`.
 
     Examples
     --------
@@ -442,17 +451,17 @@ def compose(*maps: Aging) -> Composition:
     return Composition(tuple(maps))
 
 
-def at_noise(aging: Aging, variance: float) -> Aging:
-    """Return the map with a learned noise variance in a threshold that needs one."""
+def set_noise(aging: Aging, variance: float) -> Aging:
+    """Return the map with a learned noise variance in each `LogThreshold` without one."""
     if isinstance(aging, Composition):
-        return Composition(tuple(at_noise(each, variance) for each in aging.maps))
+        return Composition(tuple(set_noise(part, variance) for part in aging.maps))
     if isinstance(aging, DiscardAbove) and aging.threshold == LogThreshold(None):
         return DiscardAbove(LogThreshold(variance))
     return aging
 
 
 def check_effective(values: ArrayLike, n: int) -> Array:
-    """Return the effective variances (n,) that an aging map made: positive, infinite if forgotten.
+    """Return the effective variances (n,) of an aging map after checking them.
 
     Raises
     ------
@@ -460,6 +469,6 @@ def check_effective(values: ArrayLike, n: int) -> Array:
         If a variance is NaN or not positive, or there are not `n` of them.
     """
     column = as_vector(values, n, "what the aging map returns")
-    needs = "the aging map must return positive variances, infinite for what is forgotten"
+    needs = "the aging map must return positive variances, infinite for forgotten observations"
     refuse(~(column > 0), column, needs)
     return column

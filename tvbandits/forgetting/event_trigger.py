@@ -1,4 +1,4 @@
-"""When to forget everything: at a reward outside of its confidence interval."""
+"""Decide when to discard all observations: at a reward outside of its confidence interval."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from tvbandits.validation import finite_number
 
 @dataclass(frozen=True)
 class EventTrigger:
-    """Reset when a reward leaves its own confidence interval (ET-GP-UCB, Brunzema 2022/2025).
+    """A rule that resets at a reward outside of its confidence interval (ET-GP-UCB, Brunzema 2022/2025).
 
     With n rewards since the last reset, including the new one, pi_n = pi^2 n^2 / 6 and
-    rho_n = 2 log(2 pi_n / delta), that is when
+    rho_n = 2 log(2 pi_n / delta), the condition is
 
         |y - mu(x)| > sqrt(rho_n) sigma(x) + sqrt(2 s^2 log(2 pi_n / delta)),
 
-    where mu and sigma are predictions of the reward before it came, and s^2 is its noise variance. If
-    the reward does not change, all of the intervals hold together with probability 1 - delta.
+    where mu and sigma are predictions from before the reward, and s^2 is its noise variance. If the
+    reward function does not change, all intervals hold simultaneously with probability 1 - delta.
 
     Parameters
     ----------
@@ -39,18 +39,18 @@ class EventTrigger:
         finite_number("delta", self.delta, above=0.0, below=1.0)
 
     def __call__(self, error: float, deviation: float, variance: float, count: int) -> bool:
-        """Return whether a reward with such an error is an event.
+        """Return whether a reward with this error triggers a reset.
 
         Parameters
         ----------
         error : float
-            y - mu(x).
+            The prediction error y - mu(x).
         deviation : float
-            sigma(x), of the reward without its noise.
+            The deviation sigma(x) of the reward without noise.
         variance : float
             Noise variance of the reward.
         count : int
-            n >= 1.
+            The number n >= 1 of rewards since the last reset, including this one.
         """
         rho = 2.0 * math.log(2.0 * (math.pi * count) ** 2 / 6.0 / self.delta)
         return abs(error) > math.sqrt(rho) * (deviation + math.sqrt(variance))

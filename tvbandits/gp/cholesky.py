@@ -177,9 +177,8 @@ class ExactPosterior:
                 return None
             posterior = appended
         data = posterior.rows if self.rows is self.data else self.data.append(rows)
-        object.__setattr__(
-            posterior, "data", data
-        )  # safe: nothing else refers to this new posterior
+        # Nothing else refers to this new posterior; setting the field avoids a copy of it.
+        object.__setattr__(posterior, "data", data)
         return reject_repetitive(posterior)
 
     def predict(self, Z: Array | CandidateGrid) -> tuple[Array, Array]:
@@ -237,9 +236,8 @@ class ExactPosterior:
         n = other.size
         if self.size < n or not np.array_equal(self.rows.Z[:n], other.rows.Z):
             return False
-        shared = (
-            self.factor.storage is other.factor.storage
-        )  # written rows of a storage never change
+        # Rows of a storage never change, so that factors in the same storage agree.
+        shared = self.factor.storage is other.factor.storage
         return shared or np.array_equal(self.factor.array[:n, :n], other.factor.array)
 
 
@@ -286,10 +284,10 @@ def condition_by_cholesky(
 def factor(kernel: Any, data: Data, grid: CandidateGrid | None, now: float) -> ExactPosterior:
     """Return the posterior by a new factorisation."""
     rows = Groups.of(data.inputs_with_levels).merge(data)
-    across, K = np.empty((0, 0 if grid is None else len(grid.points))), np.empty((0, 0))
+    cross, K = np.empty((0, 0 if grid is None else len(grid.points))), np.empty((0, 0))
     if grid is not None and len(rows.Z):
-        across = grid.rows(rows.Z, now)
-        K = grid.covariance(rows.Z, across)
+        cross = grid.rows(rows.Z, now)
+        K = grid.covariance(rows.Z, cross)
     elif len(rows.Z):
         K = np.array(kernel(rows.Z))
     noise = float(np.log(rows.variance).sum())
@@ -313,7 +311,7 @@ def factor(kernel: Any, data: Data, grid: CandidateGrid | None, now: float) -> E
         merged=len(rows.Z),
     )
     if grid is not None:
-        z, prior = linalg.solve_lower(posterior.lower, across), grid.prior_variance(now)
+        z, prior = linalg.solve_lower(posterior.lower, cross), grid.prior_variance(now)
         # Nothing else refers to this new posterior; setting the field avoids a copy of it.
         on_grid = GridPosterior.of(z, posterior.weights.array, prior, now)
         object.__setattr__(posterior, "on_grid", on_grid)
@@ -327,16 +325,16 @@ def extend(
 
     None if the data are not such a change of its rows, or if digits would be lost.
     """
-    dropped = _count_dropped(previous, data)
-    if dropped is None or dropped > len(previous.rows) // 8 or previous.jitter > 0:
+    count = _count_dropped(previous, data)
+    if count is None or count > len(previous.rows) // 8 or previous.jitter > 0:
         return None
     on_grid = None
     if grid is not None and previous.on_grid is not None:
         on_grid = previous.on_grid.advance(grid, previous.rows.Z, now)
     shorter = replace(previous, on_grid=on_grid)
-    if dropped:
-        shorter = _rotate_out(shorter, dropped)
-    rows = data.rows(len(previous.data) - dropped)
+    if count:
+        shorter = _rotate_out(shorter, count)
+    rows = data.rows(len(previous.data) - count)
     posterior = _append(shorter, shorter.on_grid, rows, grid)
     if posterior is None:
         return None

@@ -274,7 +274,7 @@ class _Factor:
             leaf = replace(leaf, kernel=OnSpace(inner.kernel))
             rows, inner = _Distinct.of(rows.Z / np.asarray(inner.units), rows.index), inner.kernel
         supported = type(inner) in (Coordinates, PerParameter, RBF, Matern)
-        if not supported or any(each.fixed for each in inner.hyperparameters):
+        if not supported or any(h.fixed for h in inner.hyperparameters):
             return cls(leaf, rows)
         nu = 2.5 if type(inner) is Coordinates else float(getattr(inner, "nu", math.inf))
         if type(inner) in (Coordinates, PerParameter) or np.ndim(inner.length_scale):

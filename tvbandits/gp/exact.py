@@ -54,9 +54,8 @@ class Exact(PosteriorRule):
     ) -> ExactPosterior | SparsePosterior | StateSpacePosterior:
         """Return the exact posterior given the data, by the cheapest route."""
         kernel, data, grid, now, previous, *_ = conditioning
-        if (
-            data.levels is not None
-        ):  # the level of the latest time changes with each of its readings
+        if data.levels is not None:
+            # The level of the latest time changes with each of its readings.
             data = drop_negligible(kernel, data)
             return _condition_with_levels(conditioning._replace(data=data))
         if grid is not None and grid.space_time:

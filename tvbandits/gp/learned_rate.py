@@ -1,7 +1,7 @@
-"""Learn the forgetting rate of an aging rule by maximum prequential likelihood.
+"""Learn the forgetting rate of an aging map by maximum prequential likelihood.
 
 `learn_rate` returns the rate under which the latest rewards, each predicted from earlier ones, are most
-likely. An aging rule is not a probability model of a drifting reward, but it predicts each reward from
+likely. An aging map is not a probability model of a drifting reward, but it predicts each reward from
 the earlier ones, and these predictions have a likelihood (the prequential likelihood of Dawid 1984;
 without aging it is the log evidence).
 """
@@ -93,7 +93,7 @@ def learn_rate(
 
 
 class Predictions:
-    """The prequential log likelihood of the latest rewards, as a function of an aging rule.
+    """The prequential log likelihood of the latest rewards, as a function of an aging map.
 
     Parameters
     ----------
@@ -121,14 +121,14 @@ class Predictions:
         self.variance, self.scale = rewards.variance, scale
         self.age = rewards.t[self.targets][:, None] - rewards.t[self.rows]
         self.total = total - n + self.targets
-        # A space-time kernel is evaluated at a constant time, since the aging rule models the change.
+        # A space-time kernel is evaluated at a constant time, since the aging map models the change.
         K = np.asarray(kernel(inputs(kernel, rewards.X, np.zeros(n))))
         self.prior = np.diagonal(K)[self.targets]
         self.covariance = K[self.rows[:, :, None], self.rows[:, None, :]]
         self.cross = np.where(self.exists, K[self.rows, self.targets[:, None]], 0.0)
 
     def __call__(self, aging: Aging) -> float:
-        """Return the log likelihood of the targets under an aging rule."""
+        """Return the log likelihood of the targets under an aging map."""
         count, m = self.rows.shape
         effective = np.empty((count, m))
         for i in range(count):

@@ -285,9 +285,11 @@ def _spectra(
 def select_readings(observations: Dataset) -> tuple[Index, Index]:
     """Return the rows that an estimate uses: with a known noise variance, and without one."""
     unknown = np.isnan(observations.variance)
-    known = _select_latest(observations, np.flatnonzero(~unknown), CONFIG.most_readings // 2)
-    count = CONFIG.most_readings - len(known)
-    return known, _select_latest(observations, np.flatnonzero(unknown), count)
+    with_variance = _select_latest(
+        observations, np.flatnonzero(~unknown), CONFIG.most_readings // 2
+    )
+    count = CONFIG.most_readings - len(with_variance)
+    return with_variance, _select_latest(observations, np.flatnonzero(unknown), count)
 
 
 def _select_latest(observations: Dataset, rows: Index, most: int) -> Index:

@@ -119,10 +119,7 @@ class Data:
 
     @property
     def inputs_with_levels(self) -> Array:
-        """Return the inputs (n, p), with the levels as one more column if the data have levels.
-
-        Equal rows repeat one measurement.
-        """
+        """Return the inputs (n, p), with levels as one more column; equal rows repeat a measurement."""
         return self.Z if self.levels is None else np.column_stack([self.Z, self.levels])
 
     def append(self, other: Data) -> Data:
@@ -250,10 +247,10 @@ _UNGROUPED = Groups(np.empty((0, 0)), np.empty(0, np.int64), np.empty(0, np.int6
 
 @dataclass(frozen=True)
 class AppendBuffer:
-    """An immutable view of the first rows of shared storage, to which rows can be appended cheaply.
+    """An immutable view of the first rows of shared storage; `append` returns a longer view.
 
-    `append` returns a longer view. Rows are written only behind the last row of every view; the second
-    of two appends to the same view copies the rows to new storage.
+    Rows are written only behind the last row of every view. The second of two appends to the same view
+    copies the rows to new storage.
 
     Attributes
     ----------
@@ -532,8 +529,8 @@ class KernelPrior:
         """Return the noise variances (n,) of earlier values as observations of current inputs."""
         prior = np.asarray(self.kernel.diag(current))
         if is_space_time(self.kernel):
-            across = np.diagonal(self.kernel(current, earlier))
-            noise = equivalent_noise(noise, prior, np.minimum((across / prior) ** 2, 1.0))
+            cross = np.diagonal(self.kernel(current, earlier))
+            noise = equivalent_noise(noise, prior, np.minimum((cross / prior) ** 2, 1.0))
         return np.asarray(np.where(noise <= NOISE_LIMITS.faint * prior, noise, np.inf))
 
 

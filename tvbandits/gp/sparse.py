@@ -296,8 +296,9 @@ def _(posterior: SparsePosterior, largest_condition: float) -> Expansion | None:
     if posterior.size == 0 or root.size == 0 or root.condition_number > largest_condition:
         return None
     half = linalg.solve_lower(root.factor.array, np.eye(root.size))
-    rest = linalg.solve_lower(posterior.factor, half)
-    reduction, weights = half.T @ half - rest.T @ rest, half.T @ posterior.coefficients
+    posterior_half = linalg.solve_lower(posterior.factor, half)
+    reduction = half.T @ half - posterior_half.T @ posterior_half
+    weights = half.T @ posterior.coefficients
     return Expansion(posterior.kernel, root.rows.Z, reduction, weights)
 
 
@@ -524,11 +525,11 @@ def leverage_scores(
 
 def _drop_dependent_rows(kernel: Any, Z: Array, rows: Index) -> Index:
     """Return the rows without those whose points depend on the others."""
-    unit = np.sqrt(np.asarray(kernel.diag(Z[rows])))
-    rows, unit = rows[unit > 0], unit[unit > 0]
+    scale = np.sqrt(np.asarray(kernel.diag(Z[rows])))
+    rows, scale = rows[scale > 0], scale[scale > 0]
     if len(rows) == 0:
         return rows
-    correlation = np.asarray(kernel(Z[rows])) / np.outer(unit, unit)
+    correlation = np.asarray(kernel(Z[rows])) / np.outer(scale, scale)
     return np.sort(rows[linalg.greedy_pivots(correlation, CONFIG.dependent)])
 
 
@@ -560,8 +561,8 @@ def inclusion_probabilities(score: Array, group: Index) -> Array:
         The number of each play's input.
     """
     with np.errstate(divide="ignore"):  # log 0, for a play that is certain to be drawn
-        excluded = np.log1p(-np.minimum(score, 1.0))
-    return np.asarray(-np.expm1(np.bincount(group, excluded)))
+        log_excluded = np.log1p(-np.minimum(score, 1.0))
+    return np.asarray(-np.expm1(np.bincount(group, log_excluded)))
 
 
 @dataclass(frozen=True)

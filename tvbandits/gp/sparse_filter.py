@@ -188,6 +188,6 @@ def _continues(previous: SparsePosterior, data: Data, dictionary: ExactPosterior
     """Return whether the previous filter has the same dictionary and lacks only the latest rows."""
     assert previous.filter is not None
     same = np.array_equal(previous.dictionary.rows.Z[:, :-1], dictionary.rows.Z[:, :-1])
-    rest = data.Z[len(previous.data) :, -1]
-    later = len(rest) == 0 or bool(rest[0] >= previous.filter.time)
+    new_times = data.Z[len(previous.data) :, -1]
+    later = len(new_times) == 0 or bool(new_times[0] >= previous.filter.time)
     return same and later and data.starts_with(previous.data)

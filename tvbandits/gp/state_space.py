@@ -594,11 +594,11 @@ class StateSpacePosterior:
         mean = self.predict(Z)[0]
         at = int(np.searchsorted(self.data.Z[:, -1], Z[0, -1], side="right"))
         columns = zip(self.data, Data(Z, mean, np.full(len(Z), noise)), strict=True)
-        more = Data(*(np.concatenate([old[:at], new, old[at:]]) for old, new in columns))
+        data = Data(*(np.concatenate([old[:at], new, old[at:]]) for old, new in columns))
         if at == len(self.data):
-            return self.observe(more)
-        latest = self._prior.update(self._feature_rows(more)[0])
-        return replace_fields(self, data=more, filter=latest, checkpoints=())
+            return self.observe(data)
+        latest = self._prior.update(self._feature_rows(data)[0])
+        return replace_fields(self, data=data, filter=latest, checkpoints=())
 
     @cached_property
     def _present(self) -> tuple[Array, Array]:

@@ -205,9 +205,8 @@ def bound_table_noise(table: Array, times: Array) -> float:
     for order in range(1, CONFIG.most_differences + 1):
         factor = math.comb(2 * order, order)
         squares = np.nansum(differences**2, axis=1) / factor
-        rows = np.flatnonzero(
-            squares > 0
-        )  # readings may be constant, as light at night or counts of 0
+        # Readings may be constant for a while, such as light at night or counts of 0.
+        rows = np.flatnonzero(squares > 0)
         if len(rows) < CONFIG.fewest_times:
             break
         counts = np.isfinite(differences[rows]).sum(axis=1)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.browser import looking
+from tests.helpers.browser import open_page
 from tests.helpers.silent import Silent
 from tvbandits import Box, Campaign, Candidates, Clock, policies
 from tvbandits.campaign.service.page import MOST_DOTS, campaign_page
@@ -92,7 +92,7 @@ def test_script_that_got_in_does_not_run(network: Path, tmp_path: Path) -> None:
     evil = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\">"
     page = tmp_path / "page.html"
     page.write_text(network.read_text().replace("<h1>", f"{evil}<h1>"))
-    with looking(page.as_uri()) as looked:
+    with open_page(page.as_uri()) as looked:
         assert looked.page.title() == "Ozone <network>"
         assert any("Content Security Policy" in each for each in looked.complaints)
 
@@ -111,7 +111,7 @@ def test_names_on_the_map_do_not_cover_each_other(tmp_path: Path, width: int) ->
         campaign.ask(2.0, n=8)
         (tmp_path / "page.html").write_text(campaign_page(campaign), encoding="utf-8")
         out = len(campaign.pending)
-    with looking((tmp_path / "page.html").as_uri(), width) as looked:
+    with open_page((tmp_path / "page.html").as_uri(), width) as looked:
         boxes = looked.page.evaluate(
             """[...document.querySelectorAll("#map .label")].map(each => [
                 getComputedStyle(each).visibility,
@@ -131,7 +131,7 @@ def test_names_on_the_map_do_not_cover_each_other(tmp_path: Path, width: int) ->
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [390, 1280])
 def test_what_comes_next_is_not_cut(network: Path, width: int, dark: bool) -> None:
-    with looking(network.as_uri(), width, dark=dark) as looked:
+    with open_page(network.as_uri(), width, dark=dark) as looked:
         boxes = looked.page.evaluate(
             """[...document.querySelectorAll("section")].filter(
                 each => /Forecast|Stations/.test(each.querySelector("h2").textContent)
@@ -150,7 +150,7 @@ def test_what_comes_next_is_not_cut(network: Path, width: int, dark: bool) -> No
     ("width", "dark"), [(390, False), (390, True), (1280, False), (1280, True)]
 )
 def test_it_fits_and_asks_nobody(network: Path, width: int, dark: bool) -> None:
-    with looking(network.as_uri(), width, dark=dark) as looked:
+    with open_page(network.as_uri(), width, dark=dark) as looked:
         assert looked.fits
         assert looked.complaints == []
         assert looked.requests == [network.as_uri()]
@@ -168,7 +168,7 @@ def test_the_slider_moves_the_belief_by_keys(network: Path) -> None:
     def drawn() -> object:
         return looked.page.evaluate("document.querySelector('#belief g:not(.hidden)').innerHTML")
 
-    with looking(network.as_uri(), 390) as looked:
+    with open_page(network.as_uri(), 390) as looked:
         now, said = drawn(), looked.page.inner_text("#belief-at")
         slider = looked.page.locator("#belief-slider")
         assert slider.get_attribute("aria-valuetext") == said == "2024-05-16"
@@ -187,7 +187,7 @@ def test_the_slider_moves_the_belief_by_keys(network: Path) -> None:
 
 @pytest.mark.slow
 def test_tooltips_and_labels(network: Path) -> None:
-    with looking(network.as_uri(), 1200) as looked:
+    with open_page(network.as_uri(), 1200) as looked:
         assert "Station" in (looked.page.text_content("#map use title") or "")
         pictures = looked.page.locator(".plot")
         for i in range(pictures.count()):
@@ -225,6 +225,6 @@ def test_a_line_that_is_minimized(tmp_path: Path, played: bool) -> None:
     if best is not None:
         shown = float(re.findall(r"Best guess: ([-\d.]+):", text)[0])
         assert shown == pytest.approx(best[0], abs=0.2)
-    with looking((tmp_path / "page.html").as_uri(), 390) as looked:
+    with open_page((tmp_path / "page.html").as_uri(), 390) as looked:
         assert looked.fits
         assert looked.complaints == []

@@ -16,7 +16,7 @@ import requests
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.campaign.service.serving import Served, serving
-from tests.helpers.browser import looking
+from tests.helpers.browser import open_page
 from tvbandits import Box, Campaign, policies
 from tvbandits.campaign.service import Tokens
 from tvbandits.campaign.service.app import HEADERS
@@ -423,7 +423,7 @@ def test_person_signs_in_and_looks_on_a_phone(served: Served, dark: bool) -> Non
     X = served.campaign.ask(1.0)
     served.campaign.tell(X, [0.5], 1.0)
     served.campaign.ask(2.0)
-    with looking(served.address, 390, dark=dark) as looked:
+    with open_page(served.address, 390, dark=dark) as looked:
         looked.complaints.clear()  # the sign-in page came with status 401
         box = looked.page.locator("#token").bounding_box()
         assert box is not None

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.helpers.commands import Command, commands, fine
-from tests.helpers.folders import made_once
+from tests.helpers.folders import fill_once
 
 SITES = "site,km\nA,0\nB,2\nC,4\nD,6\n"
 
@@ -40,5 +40,5 @@ def place(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, req
         (tmp_path / "c.toml").write_text(config)
         fine(command("new", "c.db", "--config", "c.toml"))
 
-    made_once(config, tmp_path, new)
+    fill_once(config, tmp_path, new)
     return tmp_path / "c.db"

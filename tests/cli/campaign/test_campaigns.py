@@ -19,7 +19,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.campaign.test_campaign import execute
 from tests.helpers.commands import Command, commands, fine, one_line
-from tests.helpers.folders import made_once
+from tests.helpers.folders import fill_once
 from tvbandits import Campaign, Candidates, policies, rate
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import iterate
@@ -56,7 +56,7 @@ def place(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         made = fine(command("new", "c.db", "--config", "c.toml"))
         assert made.startswith("c.db: a campaign on Candidates")
 
-    made_once(config, tmp_path, new)
+    fill_once(config, tmp_path, new)
     return tmp_path / "c.db"
 
 
@@ -70,7 +70,7 @@ def brought(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         (tmp_path / "b.toml").write_text(BROUGHT)
         assert command("new", "b.db", "--config", "b.toml").status == 0
 
-    made_once(BROUGHT, tmp_path, new)
+    fill_once(BROUGHT, tmp_path, new)
     return tmp_path / "b.db"
 
 

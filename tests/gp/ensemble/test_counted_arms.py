@@ -70,14 +70,16 @@ def test_count_filters_without_discount_have_the_beta_posterior_of_counts() -> N
         before = filters.evidence
         filters = read(filters, float(hour), {0: (k, n)})
         prior = strength + total[0], strength / 0.05 - strength + total[1] - total[0]
-        apart = (filters.evidence - before - betabinom(n, *prior).logpmf(k))[undiscounted]
-        np.testing.assert_allclose(apart, apart[0], atol=1e-8)  # the ways to arrange successes
+        differences = (filters.evidence - before - betabinom(n, *prior).logpmf(k))[undiscounted]
+        np.testing.assert_allclose(
+            differences, differences[0], atol=1e-8
+        )  # equal up to a binomial coefficient
         total += [k, n]
     alpha, mean = filters.alpha[:, 0], filters.means[:, 0]
     beta = alpha * (1.0 - mean) / mean
     np.testing.assert_allclose(alpha[undiscounted], (strength + total[0])[undiscounted])
-    right = strength / 0.05 - strength + total[1] - total[0]
-    np.testing.assert_allclose(beta[undiscounted], right[undiscounted], rtol=1e-9)
+    expected_beta = strength / 0.05 - strength + total[1] - total[0]
+    np.testing.assert_allclose(beta[undiscounted], expected_beta[undiscounted], rtol=1e-9)
 
 
 def tell_counts(bandit: Any, seed: int, number: int = 12, *, late: bool = False) -> Any:

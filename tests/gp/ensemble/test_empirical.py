@@ -14,11 +14,11 @@ from tvbandits.gp.ensemble.empirical import (
     TimedReadings,
     component_correlations,
     empirical_models,
-    estimated_shrinkage,
+    estimate_shrinkage,
     principal_components,
-    reading_table,
+    tabulate_readings,
 )
-from tvbandits.gp.ensemble.filters import filters_at_prior
+from tvbandits.gp.ensemble.filters import initial_filters
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.validation import Array
 
@@ -49,7 +49,7 @@ def test_filters_have_moments_of_a_process_with_one_time_per_component() -> None
         ROUGH, static_space=PLACES, drift_space=SPACE, component_times=(9.0, 0.5), smooth=False
     )
     every, times = np.arange(9), np.arange(4.0)
-    (filters,) = filters_at_prior([model], POINTS, 3.0)
+    (filters,) = initial_filters([model], POINTS, 3.0)
     rng, values = np.random.default_rng(1), []
     for _ in times:
         values.append(rng.normal(size=9))
@@ -70,7 +70,7 @@ def test_filters_have_moments_of_a_process_with_one_time_per_component() -> None
 
 
 def test_reading_table_averages_repeats_and_marks_gaps() -> None:
-    table = reading_table(
+    table = tabulate_readings(
         np.array([0, 0, 2]), np.array([1, 1, 0]), np.array([3.0, 5.0, -1.0]), count=2
     )
     np.testing.assert_array_equal(table, [[np.nan, 4.0], [np.nan, np.nan], [-1.0, np.nan]])
@@ -166,7 +166,7 @@ def test_timed_readings_filters_equal_sequential_updates() -> None:
     models = readings.models(9, 1.0)[:2]
     filters = readings.filters(models, ensemble, 30.0)
     values = table - ensemble.origin
-    (expected,) = filters_at_prior(models, POINTS, float(values.var()))
+    (expected,) = initial_filters(models, POINTS, float(values.var()))
     for row in values:
         expected = expected.update(np.arange(9), row, np.full(9, 1e-9))[0].predict(1.0)
     np.testing.assert_allclose(filters.mean, expected.mean, atol=1e-6)
@@ -177,9 +177,9 @@ def test_with_group_shares_the_weight_until_evidence_decides() -> None:
     table = autoregression(90, 0.9)
     ensemble, readings = ensemble_of(table[:60]), timed_readings(table[:60])
     filters = readings.filters(readings.models(9, 1.0), ensemble, 60.0)
-    both = ensemble.with_group(filters, 60.0)
+    both = ensemble.replace_group(filters, 60.0)
     assert both.weights[-len(filters) :].sum() == pytest.approx(0.5)
-    again = both.with_group(filters, 60.0)
+    again = both.replace_group(filters, 60.0)
     np.testing.assert_allclose(again.weights, both.weights)
     for t, row in enumerate(table[60:], 60):
         both = both.update(np.arange(4), row[:4], None, float(t))
@@ -197,7 +197,9 @@ def test_empirical_forecast_follows_correlated_places_at_any_distance() -> None:
     for t, row in enumerate(table[:60]):
         ensemble = ensemble.update(np.arange(6), row, None, float(t))
     readings = timed_readings(table[:60])
-    empirical = ensemble.with_group(readings.filters(readings.models(6, 1.0), ensemble, 60.0), 60.0)
+    empirical = ensemble.replace_group(
+        readings.filters(readings.models(6, 1.0), ensemble, 60.0), 60.0
+    )
     errors = []
     for each in (ensemble, empirical):
         for t, row in enumerate(table[60:], 60):
@@ -214,9 +216,9 @@ def test_estimated_shrinkage_matches_schaefer_and_strimmer() -> None:
     r = np.corrcoef(table.T)
     off = [(i, j) for i in range(count) for j in range(count) if i != j]
     expected = sum((1 - r[i, j] ** 2) ** 2 / 40 for i, j in off) / sum(r[i, j] ** 2 for i, j in off)
-    assert estimated_shrinkage(covariance, pairs) == pytest.approx(expected)
-    assert estimated_shrinkage(7.0 * covariance, 4.0 * pairs) == pytest.approx(expected / 4)
+    assert estimate_shrinkage(covariance, pairs) == pytest.approx(expected)
+    assert estimate_shrinkage(7.0 * covariance, 4.0 * pairs) == pytest.approx(expected / 4)
     alone = np.random.default_rng(0).standard_normal((2000, 8))
-    independent = estimated_shrinkage(np.cov(alone.T), np.full((8, 8), 2000.0))
+    independent = estimate_shrinkage(np.cov(alone.T), np.full((8, 8), 2000.0))
     assert 0.5 < independent <= 1.0
-    assert estimated_shrinkage(np.zeros((3, 3)), np.full((3, 3), 16.0)) == 1.0
+    assert estimate_shrinkage(np.zeros((3, 3)), np.full((3, 3), 16.0)) == 1.0

@@ -1,4 +1,4 @@
-"""Kalman filters against dense Gaussian processes, and `batched_update` against the filters."""
+"""Kalman filters against dense Gaussian processes, and `update_batch` against the filters."""
 
 import math
 from dataclasses import replace
@@ -23,9 +23,9 @@ from tvbandits.gp.ensemble import filters as filters_module
 from tvbandits.gp.ensemble.filters import (
     Filters,
     StepReadings,
-    batched_update,
-    filters_at_prior,
+    initial_filters,
     step_batches,
+    update_batch,
 )
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
@@ -34,7 +34,7 @@ from tvbandits.validation import Array
 
 def filter_readings(model: ModelSpec, rows: Array, times: Array, y: Array) -> tuple[Filters, float]:
     """Return one model after all readings, and their log likelihood."""
-    (filters,) = filters_at_prior([model], POINTS, 3.0)
+    (filters,) = initial_filters([model], POINTS, 3.0)
     now, total = times[0], 0.0
     for t in np.unique(times):
         filters = filters.predict(t - now)
@@ -83,7 +83,7 @@ def test_update_with_hazard_is_a_soft_reset(where: str, hazard: float) -> None:
     rows, times, y = history()
     plain, _ = filter_readings(ROUGH, rows, times, y)
     soft = replace(
-        plain, dynamics=filters_at_prior([replace(ROUGH, hazard=hazard)], POINTS, 3.0)[0].dynamics
+        plain, dynamics=initial_filters([replace(ROUGH, hazard=hazard)], POINTS, 3.0)[0].dynamics
     )
     place, fresh = np.array([4, 7]), plain.restart()
     near = plain.dynamics.observation(place) @ (0.95 * plain.mean[0] + 0.05 * fresh.mean[0])
@@ -106,7 +106,7 @@ def test_update_with_hazard_is_a_soft_reset(where: str, hazard: float) -> None:
 
 
 def test_update_raises_noise_below_rounding() -> None:
-    (filters,) = filters_at_prior([replace(ROUGH, nugget=1e-14)], POINTS, 1.0)
+    (filters,) = initial_filters([replace(ROUGH, nugget=1e-14)], POINTS, 1.0)
     readings = np.array([3]), np.zeros(1), np.full(1, 1e-16)
     filters, _ = filters.update(*readings)
     _, innovations = filters.update(*readings)
@@ -117,7 +117,7 @@ def test_update_raises_noise_below_rounding() -> None:
 
 def test_update_weights_an_innovation_by_its_variance_beyond_sensor_noise() -> None:
     """For one reading: the share of its predictive variance that is not the sensor's noise."""
-    (filters,) = filters_at_prior([ROUGH], POINTS, 3.0)
+    (filters,) = initial_filters([ROUGH], POINTS, 3.0)
     for y, noise in ((1.4, 2.0), (0.3, 5.0), (0.5, 0.1)):
         scale, row = float(filters.variance[0]), np.array([4])
         H = filters.dynamics.observation(row)
@@ -168,9 +168,9 @@ def sequential_update(filters: Filters, readings: list[StepReadings]) -> tuple[F
 @pytest.mark.parametrize("name", GROUPS)
 def test_batched_update_equals_sequential_updates(name: str, counts: tuple[int, ...]) -> None:
     """Many readings of one time, too, are split into batches."""
-    (filters,) = filters_at_prior(GROUPS[name], POINTS, 3.0)
+    (filters,) = initial_filters(GROUPS[name], POINTS, 3.0)
     filters, _ = sequential_update(filters, step_readings(1))
-    one, log_likelihood = batched_update(filters, 0.0, step_readings(2, counts), 1.0)
+    one, log_likelihood = update_batch(filters, 0.0, step_readings(2, counts), 1.0)
     other, expected = sequential_update(filters, step_readings(2, counts))
     for field in ("mean", "covariance", "squares", "count"):
         values = getattr(one, field), getattr(other, field)
@@ -196,7 +196,7 @@ def test_batched_update_restarts_before_the_first_reading_or_not_at_all(
 ) -> None:
     """One model has a hazard, and its twin never restarts."""
     static = replace(MIXED, static=0.95, drift=0.05, static_time=math.inf, nugget=0.02)
-    (filters,) = filters_at_prior([static, replace(static, hazard=hazard)], POINTS, 3.0)
+    (filters,) = initial_filters([static, replace(static, hazard=hazard)], POINTS, 3.0)
     filters, _ = sequential_update(without_hazard(filters), step_readings(1))
     readings = [each._replace(values=jump + each.values) for each in step_readings(2)]
     stay, likely = sequential_update(filters, readings)
@@ -217,7 +217,7 @@ def test_batched_update_restarts_before_the_first_reading_or_not_at_all(
         )
     models = (static, replace(static, hazard=hazard))
     before = replace(filters, dynamics=replace(filters.dynamics, models=models))
-    result, log_likelihood = batched_update(before, 0.0, readings, 1.0)
+    result, log_likelihood = update_batch(before, 0.0, readings, 1.0)
     np.testing.assert_allclose(log_likelihood[:, 0], likely[:, 0], rtol=1e-7)
     np.testing.assert_allclose(log_likelihood[:, 1].cumsum(axis=0), total, rtol=1e-7)
     np.testing.assert_allclose(result.mean[0], stay.mean[0], rtol=1e-7, atol=1e-9)

@@ -19,7 +19,7 @@ from tests.helpers.models import (
 )
 from tvbandits.bandit.state import is_same_value
 from tvbandits.gp.ensemble import mixture
-from tvbandits.gp.ensemble.filters import Filters, filters_at_prior
+from tvbandits.gp.ensemble.filters import Filters, initial_filters
 from tvbandits.gp.ensemble.mixture import CONFIG, FilterEnsemble, prune
 from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG, SpatialSpec, function_models
 from tvbandits.queries.plans import choose_questions
@@ -65,7 +65,7 @@ def test_ensemble_weights_match_a_plain_restatement() -> None:
         ensemble = ensemble.update(rows, y, None, float(t))
         if t == 0:
             guess = max(float(y.var()), 0.16)
-            filters = [filters_at_prior([each], POINTS, guess)[0] for each in rivals]
+            filters = [initial_filters([each], POINTS, guess)[0] for each in rivals]
         log_likelihood = []
         for i in range(3):
             prediction = filters[i].predict(1.0 if t else 0.0)
@@ -210,15 +210,15 @@ def test_restarted_ensemble_is_close_to_sequential_updates() -> None:
         ensemble = ensemble.update(*each)
     plain = FilterEnsemble.of(line, 0.01, function_models())
     plain = replace(plain, scale_count=CONFIG.function_scale_count)
-    plain = plain._at_prior(float(np.median(y[:-1])), float(y[:-1].var()))
-    plain = replace(plain, scale_count=1.0)  # so that it does not start anew
+    plain = plain._start_from_prior(float(np.median(y[:-1])), float(y[:-1].var()))
+    plain = replace(plain, scale_count=1.0)  # so that it does not restart
     for each in readings:
         plain = plain.update(*each)
-    ours, other = ensemble.predict(steps + 1.0), plain.predict(steps + 1.0)
-    assert np.abs(ours.mean - other.mean).max() < 0.2 * other.learnable.max()
+    forecast, other = ensemble.predict(steps + 1.0), plain.predict(steps + 1.0)
+    assert np.abs(forecast.mean - other.mean).max() < 0.2 * other.learnable.max()
     # The inflation is learned again.
     expected = other.learnable / plain.inflation
-    np.testing.assert_allclose(ours.learnable / ensemble.inflation, expected, rtol=0.15)
+    np.testing.assert_allclose(forecast.learnable / ensemble.inflation, expected, rtol=0.15)
 
 
 GRID = np.linspace(0.0, 1.0, 70)[:, None]
@@ -265,14 +265,14 @@ def test_predict_is_close_to_that_of_an_ensemble_without_inactive_models(
 
 def test_inactive_models_complete_the_ensemble_and_lag_at_most_one_period() -> None:
     ensemble = ensemble_of_wave()
-    for steps in range(STEPS, STEPS + CONFIG.turn_period):
+    for steps in range(STEPS, STEPS + CONFIG.update_period):
         ensemble = ensemble_of_wave(1, ensemble=ensemble, begin=steps + 1)
         inactive = [each for group in ensemble._inactive.groups for each in group.filters.models]
         names = sorted(map(repr, (*ensemble.active_models, *inactive)))
         assert names == sorted(map(repr, ensemble.models))
-        assert len(ensemble._inactive.backlog) <= CONFIG.turn_period
+        assert len(ensemble._inactive.backlog) <= CONFIG.update_period
         for each in ensemble._inactive.groups:
-            assert ensemble.time - each.time <= CONFIG.turn_period + 1
+            assert ensemble.time - each.time <= CONFIG.update_period + 1
 
 
 def test_update_reactivates_models_after_a_jump(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -300,7 +300,7 @@ def test_ensemble_pickles_its_inactive_models() -> None:
     ensemble = ensemble_of_wave()
     loaded = pickle.loads(pickle.dumps(ensemble))
     assert is_same_value(ensemble, loaded)
-    for t in range(STEPS + 1, STEPS + 1 + CONFIG.turn_period):
+    for t in range(STEPS + 1, STEPS + 1 + CONFIG.update_period):
         y = wave(t)[[3]]
         ensemble, loaded = (each.update([3], y, None, float(t)) for each in (ensemble, loaded))
     assert is_same_value(ensemble, loaded)

@@ -4,7 +4,7 @@ import numpy as np
 
 from tvbandits.gp.ensemble import dynamics
 from tvbandits.gp.ensemble.dynamics import representable_models
-from tvbandits.gp.ensemble.filters import filters_at_prior
+from tvbandits.gp.ensemble.filters import initial_filters
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import (
     CONFIG as MODEL_CONFIG,
@@ -37,7 +37,7 @@ def test_representable_models_leave_little_residual_variance() -> None:
     models = FilterEnsemble.of(scattered, 0.01).models
     lengths = sorted({each.drift_space.length for each in function_models(3)})
     assert {each.drift_space.length for each in models} == set(lengths[2:])
-    for (filters,) in (filters_at_prior([each], scattered, 1.0) for each in models):
+    for (filters,) in (initial_filters([each], scattered, 1.0) for each in models):
         assert filters.dynamics.residual.mean() <= dynamics.CONFIG.largest_residual
     shortest = function_models(3)[:1]
     assert representable_models(shortest, scattered) == shortest

@@ -20,8 +20,8 @@ from tvbandits.gp.ensemble.posterior import (
     EnsemblePosterior,
     ModelEnsemble,
     ReplayBuffer,
-    effective_noise,
-    first_row_of_latest,
+    compute_effective_noise,
+    find_start_of_latest,
 )
 from tvbandits.gp.posterior import CandidateGrid, Conditioning, Data, Posterior
 from tvbandits.validation import Array
@@ -171,9 +171,8 @@ def test_fantasize_lowers_variances_as_conditioning() -> None:
     among = C[np.ix_([3, 5], [3, 5])] + noise * np.eye(2)
     expected = before - np.einsum("ij,ij->j", C[[3, 5]], np.linalg.solve(among, C[[3, 5]]))
     np.testing.assert_allclose(twice, expected, rtol=1e-8)
-    np.testing.assert_array_equal(
-        posterior.predict(GRID)[1], before
-    )  # `fantasize` has not changed it
+    # `fantasize` has not changed it.
+    np.testing.assert_array_equal(posterior.predict(GRID)[1], before)
     # Several points at once equal one after the other, also with a repeated candidate.
     rows = inputs(POINTS[[3, 5, 3]])
     again = once.fantasize(rows[1:2], 0.2, None).fantasize(rows[2:], 0.1, None)
@@ -311,14 +310,14 @@ def test_replay_buffer_counts_earlier_readings_with_effective_noise() -> None:
     begins = buffer.start.time
     old = Readings(np.array([2]), np.array([3.0]), np.array([0.1]))
     after = buffer.add(begins - 1.5, old)
-    noise = effective_noise(buffer.start, 1.5, old.variance)
+    noise = compute_effective_noise(buffer.start, 1.5, old.variance)
     assert noise > 0.1
     assert is_same_value(after.start, buffer.start.update(old.rows, old.values, noise, begins))
     assert after.latest.predict(20.0).mean[2] > buffer.latest.predict(20.0).mean[2]
     # A reading that is far too old changes nothing.
     assert (
         buffer.add(begins - 1e9, old) is buffer
-        or not np.isfinite(effective_noise(buffer.start, 1e9, old.variance)).any()
+        or not np.isfinite(compute_effective_noise(buffer.start, 1e9, old.variance)).any()
     )
 
 
@@ -330,10 +329,10 @@ def test_effective_noise_gives_the_conditional_variance(smooth: bool) -> None:
     (unit,) = ensemble.filters[0].variance
     x = 3.0 / 4.0 * (np.sqrt(3.0) if smooth else 1.0)
     r = (1.0 + x if smooth else 1.0) * np.exp(-x)  # Matern-3/2 or -1/2 over three steps
-    noise = effective_noise(ensemble, 3.0, np.array([0.2]))
-    # f_now given a reading of f_then, and given one of f_now with that noise.
-    then = unit - (r * unit) ** 2 / (unit + 0.2)
-    np.testing.assert_allclose(unit - unit**2 / (unit + noise), then, rtol=1e-12)
+    noise = compute_effective_noise(ensemble, 3.0, np.array([0.2]))
+    # The variance of f_now given a reading of f_then, and given one of f_now with that noise.
+    remaining_variance = unit - (r * unit) ** 2 / (unit + 0.2)
+    np.testing.assert_allclose(unit - unit**2 / (unit + noise), remaining_variance, rtol=1e-12)
 
 
 def test_ensemble_advance_changes_no_forecast() -> None:
@@ -387,7 +386,7 @@ def test_predict_by_kriging_from_200_candidates_is_close_to_all(monkeypatch) -> 
 )
 def test_first_row_of_latest_counts_times_and_readings(count: int, fewest: int, row: int) -> None:
     times = np.array([1.0, 1.0, 2.0, 3.0, 3.0, 4.0])
-    assert first_row_of_latest(times, count, fewest) == row
+    assert find_start_of_latest(times, count, fewest) == row
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def test_season_search_finds_the_period_and_puts_it_into_the_models(unit: float)
     periods = [period_of(each) for each in posteriors]
     first = next(n for n, each in enumerate(periods) if each is not None)
     # The search runs once the next time begins, as more readings of a time may follow.
-    assert first in seasons.CONFIG.look_steps
+    assert first in seasons.CONFIG.search_steps
     assert all(each is None for each in periods[:first])
     assert all(each == pytest.approx(12.0 * unit) for each in periods[first:])
     before, after = posteriors[first - 1].buffer.latest, posteriors[first].buffer.latest
@@ -335,7 +335,7 @@ def test_shared_series_is_the_least_squares_fit() -> None:
     steps[steps == 5] = 6
     places = rng.integers(0, 4, 60)
     values = 10.0 + rng.standard_normal(12)[steps] + rng.standard_normal(4)[places]
-    series = seasons.shared_series(steps, places, values)
+    series = seasons.common_series(steps, places, values)
     present = np.unique(steps)
     S = (steps[:, None] == present).astype(float)
     P = (places[:, None] == np.arange(4)).astype(float)

@@ -593,14 +593,14 @@ def _spec_of(data: Data, *, relative: bool) -> tuple[GridSpec, tuple[float, floa
     reward_range = float(Y[:, 0].min()), float(Y[:, 0].max())
     noise = median(data.variance[:first].tolist())  # numpy takes twenty times as long for so few
     times = np.unique(data.Z[: 4 * first, -1])
-    settled = len(times) > first and len(data) >= 4 * first and not relative
+    is_settled = len(times) > first and len(data) >= 4 * first and not relative
     times = times if len(times) > first else np.unique(data.Z[:, -1])
     gaps = np.diff(times[: first + 1]).tolist()
     step = median(gaps) if gaps else 1.0
     if not relative and _are_counts(data):
-        return GridSpec(1.0, 0, step, counted=True), reward_range if settled else None
+        return GridSpec(1.0, 0, step, counted=True), reward_range if is_settled else None
     spec = GridSpec(noise, _largest_power(reward_range, noise), step)
-    return spec, reward_range if settled else None
+    return spec, reward_range if is_settled else None
 
 
 def _largest_power(reward_range: tuple[float, float], noise: float) -> int:

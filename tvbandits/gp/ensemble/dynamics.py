@@ -1,13 +1,12 @@
-"""Models as linear state-space models: their features over points, and how their states move in time.
+"""Represent models as linear state-space models: features over points and transitions in time.
 
-It is for turning covariances into the matrices of a Kalman filter. Models and points go in; out comes a
-`Dynamics`, which gives the prior covariance, the observation matrix and the transition of M states that
-lie side by side in one array.
+`Dynamics` gives the prior covariance, the observation matrix and the transition of the states of M
+models, which are stored in one array.
 
 A Gaussian process whose covariance is a sum of products of a kernel over points and a Markovian kernel
 over time is a linear state-space model ([HS], [Tod]; docs/references.md). Models with the same features
-over points and of the same order in time share one `Dynamics`, so that a step is a few operations on all
-of them.
+over points and of the same order in time have one `Dynamics`, so that a step is a few array operations
+for all of them.
 """
 
 from __future__ import annotations
@@ -31,21 +30,21 @@ from tvbandits.validation import Array, Index
 
 @dataclass(frozen=True)
 class DynamicsConfig:
-    """The constants of the state-space models.
+    """Constants of the state-space models.
 
     Attributes
     ----------
     constant_variance : float
-        Prior variance of the constant, in units of the squared scale: nearly flat, since the origin of
-        rewards is only a first guess.
+        Prior variance of the constant in units of the squared scale. It is large, since the origin of
+        the rewards is only a first guess.
     largest_residual : float
-        A model whose features leave out more than this share of the variance is not used: the rest would
-        count as noise, and stay uncertain however often it is read.
+        A model whose features leave out more than this fraction of the variance is not used, because
+        the residual would count as noise and remain uncertain however often it is read.
     season_features : int
-        Largest number of features of a season; each has two numbers for every harmonic.
+        The largest number of features of a season; each has two components for every harmonic.
     relative_noise : float
-        Smallest noise, as a share of the prior variance: less is lost to rounding, and the filter with
-        it.
+        The smallest noise variance as a fraction of the prior variance. A smaller one would be lost to
+        rounding, and the filter would break down.
     """
 
     constant_variance: float = 25.0
@@ -56,8 +55,8 @@ class DynamicsConfig:
 
 CONFIG = DynamicsConfig()
 
-# The block of states whose two halves are coupled, and the factors (M, 2, k, n) or (M, 2, 1, n) that the
-# first half takes of the second and the second of the first.
+# The slice of a state whose two halves are coupled, and the coefficients (M, 2, k, n) or (M, 2, 1, n) of
+# the second half in the first and of the first half in the second.
 Coupling: TypeAlias = tuple[slice, Array]
 
 # The factors (M, P, n) by which the P blocks of a state decay over n times, and the couplings.
@@ -65,18 +64,18 @@ Decay: TypeAlias = tuple[Array, tuple[Coupling, ...]]
 
 
 class Transition(NamedTuple):
-    """The transition of M states over some times.
+    """The transition of M states over n times.
 
     Attributes
     ----------
     diagonal : array of shape (M, S, n)
-        What each number of a state keeps of itself over each of n times.
+        The diagonal of the transition matrix for each of n times.
     couplings : tuple of Coupling
-        Between values and derivatives of a smooth drift, and within the pairs of a season.
+        Couplings of values and derivatives of a smooth drift, and of the pairs of a season.
     covariance_factor : array of shape (M, S, S), optional
-        What a covariance keeps of itself; only for a single time and without couplings.
+        Factor on a covariance, for a single time and no couplings.
     process_noise : array of shape (M, S, S), optional
-        The covariance that is new by then; under the same conditions.
+        Process noise, for a single time and no couplings.
     """
 
     diagonal: Array
@@ -90,21 +89,21 @@ class Dynamics:
     """M linear state-space models on the same features.
 
     A state is [constant, trend, static, drift, derivatives of a smooth drift, season], where a season is
-    [values of all harmonics, the second numbers of their rotating pairs]. A folded state is
-    [constant + trend, static, drift, season]: static and drift are added if they have the same features,
-    and so are the harmonics of the season.
+    [values of all harmonics, second components of their rotating pairs]. A folded state is
+    [constant + trend, static, drift, season], in which static and drift are added if they have the same
+    features, and so are the harmonics of the season.
 
     Attributes
     ----------
     models : tuple of M ModelSpec
     basis : array of shape (A, c)
-        The features, which observe a folded state.
+        The features: basis @ folded state is the reward at the points.
     drift_start, derivative_start, season_start : int
-        Where these parts of a state begin.
+        Indices at which these parts of a state begin.
     prior : array of shape (M, S, S)
-        Prior covariances, which are those of the stationary process.
+        Prior covariances, which are stationary.
     residual : array of shape (M, A)
-        Prior variance that the features leave out, at each point.
+        Prior variances that the features leave out at each point.
     """
 
     models: tuple[ModelSpec, ...]
@@ -125,25 +124,25 @@ class Dynamics:
         points: Array,
         features_of: Callable[[SpatialSpec, int], tuple[Array, Array]],
     ) -> Dynamics:
-        """Return the dynamics of models of the same `basis_of` and order in time.
+        """Return the dynamics of models with the same `basis_of` and order in time.
 
         Parameters
         ----------
         models : sequence of M ModelSpec
         points : array of shape (A, d)
         features_of : callable
-            `features` on these points, of a correlation and a largest number.
+            `features_of(space, largest_rank)` returns `spatial_features` on these points.
         """
         first, count = models[0], len(points)
-        spaces = [(each.static_space, each.drift_space) for each in models]
+        spaces = [(model.static_space, model.drift_space) for model in models]
         rough = is_rough(first, count)
         if rough:
-            # There are as many features as points, so that models with different correlations share
-            # a basis.
+            # There are as many features as points, so that models with different correlations have the
+            # same basis.
             distance, extent = pairwise_distances(points, points), largest_extent(points)
             static = drift = first.drift_space.place_features(count), np.zeros(count)
             correlations = [
-                [space.feature_covariance(distance, extent) for space in both] for both in spaces
+                [space.feature_covariance(distance, extent) for space in pair] for pair in spaces
             ]
         else:
             static, drift = (features_of(space, FEATURE_CONFIG.largest_rank) for space in spaces[0])
@@ -152,20 +151,20 @@ class Dynamics:
         shared = rough or first.static_space == first.drift_space
         parts = [static[0]] if shared else [static[0], drift[0]]
         season, season_residual = np.zeros((count, 0)), np.zeros(count)
-        if first.season is not None:  # half of it is shared
-            own, left_out = features_of(first.season.space, CONFIG.season_features)
-            season = math.sqrt(0.5) * np.column_stack([np.ones((count, 1)), own])
-            season_residual = 0.5 * left_out
+        if first.season is not None:  # half of its variance is common to all points
+            phi, phi_residual = features_of(first.season.space, CONFIG.season_features)
+            season = math.sqrt(0.5) * np.column_stack([np.ones((count, 1)), phi])
+            season_residual = 0.5 * phi_residual
         r, q, s = static[0].shape[1], drift[0].shape[1], season.shape[1]
         basis = np.column_stack([np.ones((count, 1)), *parts, season])
         season_start = 2 + r + (2 * q if first.smooth else q)
         pairs = zip(models, correlations, strict=True)
-        prior = [_prior_covariance(each, one, other, s) for each, (one, other) in pairs]
+        prior = [_prior_covariance(m, static_C, drift_C, s) for m, (static_C, drift_C) in pairs]
         residual = [
-            each.static * static[1]
-            + each.drift * drift[1]
-            + (each.season.variances.sum() * season_residual if each.season else 0.0)
-            for each in models
+            model.static * static[1]
+            + model.drift * drift[1]
+            + (model.season.variances.sum() * season_residual if model.season else 0.0)
+            for model in models
         ]
         starts = 2 + r, 2 + r + q, season_start
         return cls(tuple(models), basis, *starts, np.array(prior), np.array(residual))
@@ -180,17 +179,17 @@ class Dynamics:
     @cached_property
     def nugget(self) -> Array:
         """Return the variances (M,) of the nuggets, in units of the squared scale."""
-        return np.array([each.nugget for each in self.models])
+        return np.array([model.nugget for model in self.models])
 
     @cached_property
     def local_variance(self) -> Array:
-        """Return the variance (M, A) of the part of a reward that is independent at every point."""
+        """Return the variances (M, A) of the part of a reward that is independent at each point."""
         return self.nugget[:, None] + self.residual
 
     @cached_property
     def hazard(self) -> Array:
         """Return the probabilities (M,) of a restart in a step."""
-        return np.array([each.hazard for each in self.models])
+        return np.array([model.hazard for model in self.models])
 
     @cached_property
     def smallest_noise(self) -> Array:
@@ -202,32 +201,31 @@ class Dynamics:
     def has_scalar_blocks(self) -> bool:
         """Return whether the prior is diagonal, with equal variances within each block."""
         variances = np.einsum("mii->mi", self.prior)
-        alike = all(
-            (each == each[:, :1]).all() for each in np.split(variances, self.blocks[1:], axis=1)
-        )
-        return alike and np.count_nonzero(self.prior) == np.count_nonzero(variances)
+        blocks = np.split(variances, self.blocks[1:], axis=1)
+        equal = all((block == block[:, :1]).all() for block in blocks)
+        return equal and np.count_nonzero(self.prior) == np.count_nonzero(variances)
 
     @cached_property
     def basis_key(self) -> str:
-        """Return a key that is equal for dynamics with the same `basis`."""
+        """Return a key that dynamics with the same `basis` have in common."""
         return repr(basis_of(self.models[0], len(self.basis)))
 
-    # --- some of the models, or more of them ------------------------------------------------------
+    # --- subsets and extensions -------------------------------------------------------------------
 
     def take(self, rows: NDArray[Any]) -> Dynamics:
-        """Return the dynamics of some of the models, by their numbers or a mask."""
+        """Return the dynamics of some of the models, selected by their numbers or a mask."""
         index = np.arange(len(self.models))[rows]
         models = tuple(self.models[i] for i in index)
         return self._with_models(models, self.prior[index], self.residual[index])
 
     @cached_property
-    def restarting(self) -> tuple[Index, Dynamics]:
-        """Return which of the models may restart (m,), and the dynamics of these."""
+    def restartable(self) -> tuple[Index, Dynamics]:
+        """Return the numbers (m,) of the models that may restart, and the dynamics of these."""
         rows = np.flatnonzero(self.hazard > 0)
         return rows, self.take(rows)
 
     def concatenate(self, other: Dynamics) -> Dynamics:
-        """Return the dynamics of these models and then of others on the same features."""
+        """Return the dynamics of these models followed by others with the same features."""
         prior = np.concatenate([self.prior, other.prior])
         residual = np.concatenate([self.residual, other.residual])
         return self._with_models(self.models + other.models, prior, residual)
@@ -235,12 +233,13 @@ class Dynamics:
     def _with_models(
         self, models: tuple[ModelSpec, ...], prior: Array, residual: Array
     ) -> Dynamics:
+        """Return the dynamics of other models with the same features."""
         starts = self.drift_start, self.derivative_start, self.season_start
         dynamics = Dynamics(models, self.basis, *starts, prior, residual)
         dynamics.__dict__["_observation"] = self._observation
         return dynamics
 
-    # --- what is observed of a state --------------------------------------------------------------
+    # --- observation ------------------------------------------------------------------------------
 
     @cached_property
     def _observation(self) -> Array:
@@ -248,11 +247,11 @@ class Dynamics:
         return np.asarray(self.basis @ self.fold(np.eye(self.size)).T)
 
     def observation(self, points: Index) -> Array:
-        """Return the observation matrix H (n, S) of some points, by their numbers."""
+        """Return the observation matrix H (n, S) of points, given their numbers."""
         return np.asarray(self._observation[points])
 
     def fold(self, states: Array) -> Array:
-        """Return states (..., S) as folded states (..., c), which `basis` observes."""
+        """Return the folded states (..., c) of states (..., S)."""
         static_size, season_size = self.drift_start - 2, self._season_size
         shared = self.basis.shape[1] - season_size == 1 + static_size
         end = self.drift_start if shared else self.derivative_start
@@ -272,11 +271,11 @@ class Dynamics:
         season = self.models[0].season
         return 0 if season is None else (self.size - self.season_start) // (2 * season.harmonics)
 
-    # --- how states move --------------------------------------------------------------------------
+    # --- transition -------------------------------------------------------------------------------
 
     @cached_property
     def blocks(self) -> tuple[int, ...]:
-        """Return where the blocks of a state begin whose numbers decay alike."""
+        """Return the start of each block of a state whose components decay by one factor."""
         smooth = self.derivative_start < self.season_start
         derivative = (self.derivative_start,) if smooth else ()
         step = self._season_size
@@ -285,57 +284,59 @@ class Dynamics:
         return (0, 1, 2, *components, components.stop, *derivative, *harmonics)
 
     def decay(self, h: Array) -> Decay:
-        """Return how the blocks of a state decay over times (n,) in steps, and their couplings."""
-        trend, static, drift = (np.exp(-h / each[:, None]) for each in self._times)
-        components = [np.exp(-h / each[:, None]) for each in self._component_times.T]
+        """Return the decay factors and couplings of the blocks of a state over times (n,) in steps."""
+        trend, static, drift = (np.exp(-h / times[:, None]) for times in self._times)
+        components = [np.exp(-h / times[:, None]) for times in self._component_times.T]
         factors, couplings = [np.ones_like(trend), trend, static, *components, drift], []
         if self.derivative_start < self.season_start:
             rate = matern32_rate(self._times[2])[:, None]
             factors[-1], up, down, slope = matern32_transition(rate, h, np.exp(-rate * h))
             factors.append(slope)
-            both = np.stack([up, down], axis=1)[:, :, None]
-            couplings.append((slice(self.drift_start, self.season_start), both))
+            coefficients = np.stack([up, down], axis=1)[:, :, None]
+            couplings.append((slice(self.drift_start, self.season_start), coefficients))
         if self._season_size:
             rotation = np.exp(self._season_exponents * h)
             factors += [*rotation.real.swapaxes(0, 1)] * 2
             sine = rotation.imag.repeat(self._season_size, axis=1)
-            both = np.stack([sine, -sine], axis=1)
-            couplings.append((slice(self.season_start, self.size), both))
+            coefficients = np.stack([sine, -sine], axis=1)
+            couplings.append((slice(self.season_start, self.size), coefficients))
         return np.stack(factors, axis=1), tuple(couplings)
 
     @cached_property
     def _times(self) -> tuple[Array, Array, Array]:
-        """Return the times (M,) of trend, static part and drift, in steps."""
+        """Return the time scales (M,) of trend, static part and drift, in steps."""
         times = np.array([(m.trend_time, m.static_time, m.drift_time) for m in self.models])
         trend, static, drift = times.T
         return trend, static, drift
 
     @cached_property
     def _component_times(self) -> Array:
-        """Return the times (M, k) of the first features of the drift, in steps."""
-        return np.array([each.component_times for each in self.models]).reshape(
-            len(self.models), -1
-        )
+        """Return the time scales (M, k) of the first features of the drift, in steps."""
+        times = np.array([model.component_times for model in self.models])
+        return times.reshape(len(self.models), -1)
 
     @cached_property
     def _season_exponents(self) -> NDArray[np.complex128]:
-        """Return the logarithms (M, harmonics, 1) of how a season's pairs, as complex numbers, move."""
+        """Return the logarithms (M, harmonics, 1) of the complex factors of a season per step."""
         exponents = [
-            (2j * math.pi * np.arange(1, each.harmonics + 1) - 1.0 / each.decay_periods)
-            / each.period
-            for each in (model.season for model in self.models)
-            if each is not None
+            (2j * math.pi * np.arange(1, season.harmonics + 1) - 1.0 / season.decay_periods)
+            / season.period
+            for season in (model.season for model in self.models)
+            if season is not None
         ]
         return np.array(exponents)[:, :, None]
 
     def transition_over(self, decay: Decay, numbers: Index) -> Transition:
-        """Return the transition over some of the times of a `decay`, by their numbers (n,)."""
+        """Return the transition over some of the times of a `decay`, given their numbers (n,)."""
         factors, couplings = decay
         diagonal = factors[:, :, numbers].repeat(np.diff([*self.blocks, self.size]), axis=1)
-        return Transition(diagonal, tuple((part, both[..., numbers]) for part, both in couplings))
+        return Transition(diagonal, tuple((part, c[..., numbers]) for part, c in couplings))
 
     def transition(self, h: float) -> Transition:
-        """Return the transition over h >= 0 steps; the latest is stored, since most are equally long."""
+        """Return the transition over h >= 0 steps.
+
+        The latest one is stored, since most steps have the same duration.
+        """
         if self._latest_transition and self._latest_transition[0][0] == h:
             return self._latest_transition[0][1]
         transition = self.transition_over(self.decay(np.array([h])), np.zeros(1, np.int64))
@@ -347,38 +348,40 @@ class Dynamics:
         return transition
 
     def propagate(self, states: Array, h: float | Transition, transposed: bool = False) -> Array:
-        """Return F states, where F moves a state by h steps, or F^T states if `transposed`.
+        """Return F states with the transition matrix F over h steps, or F^T states if `transposed`.
 
         Parameters
         ----------
         states : array of shape (M, S) or (M, S, n)
             A state of each model, or matrices with states as columns.
         h : float or Transition
-            A number of steps, or a transition over a time for each column.
+            A number of steps, or a transition with a time for each column.
         transposed : bool
+            Whether F is transposed.
         """
         if states.ndim == 2:
             return np.asarray(self.propagate(states[:, :, None], h, transposed)[:, :, 0])
         transition = h if isinstance(h, Transition) else self.transition(h)
         result = transition.diagonal * states
-        for part, both in transition.couplings:
+        for part, coefficients in transition.couplings:
+            factors = coefficients[:, ::-1] if transposed else coefficients
             halves = _halves(result, part)
-            halves += (both[:, ::-1] if transposed else both) * _halves(states, part)[:, ::-1]
+            halves += factors * _halves(states, part)[:, ::-1]
         return np.asarray(result)
 
     def propagate_symmetric(self, matrix: Array, h: float) -> Array:
-        """Return F matrix F^T for symmetric matrices (M, S, S), where F moves a state by h steps."""
+        """Return F matrix F^T for symmetric matrices (M, S, S), with F over h steps."""
         factor = self.transition(h).covariance_factor
         if factor is not None:
             return matrix * factor
-        for _ in range(2):  # from the left; and, transposed, from the right
+        for _ in range(2):  # multiply from the left, then, after a transposition, from the right
             matrix = self.propagate(matrix, h).transpose(0, 2, 1)
         return matrix
 
     def predict_covariance(self, covariance: Array, h: float) -> Array:
-        """Return covariances (M, S, S) after h steps, F P F^T + Q.
+        """Return the covariances (M, S, S) after h steps, F P F^T + Q.
 
-        As the prior is stationary, Q = prior - F prior F^T: only P - prior has to be moved.
+        Because the prior is stationary, Q = prior - F prior F^T, so that only P - prior is propagated.
         """
         transition = self.transition(h)
         if transition.covariance_factor is not None and transition.process_noise is not None:
@@ -387,7 +390,7 @@ class Dynamics:
 
 
 def _halves(states: Array, part: slice) -> Array:
-    """Return a view (M, 2, k, n) of a part of matrices (M, S, n)."""
+    """Return a view (M, 2, k, n) of the two halves of a part of matrices (M, S, n)."""
     return states[:, part].reshape(len(states), 2, -1, states.shape[2])
 
 
@@ -414,17 +417,17 @@ def pairwise_distances(X: Array, Y: Array) -> Array:
 
 
 def largest_extent(points: Array) -> float:
-    """Return the largest extent of points (A, d) along an axis; 1 if there is none."""
+    """Return the largest extent of points (A, d) along an axis; 1 if all extents are 0."""
     return float(np.ptp(points, axis=0).max()) or 1.0
 
 
-def features(
+def spatial_features(
     space: SpatialSpec, points: Array, largest_rank: int = FEATURE_CONFIG.largest_rank
 ) -> tuple[Array, Array]:
-    """Return features (A, r) of points (A, d), and the variance (A,) that they leave out.
+    """Return features (A, r) of points (A, d), and the variances (A,) that they leave out.
 
-    By pivoted Cholesky, which computes only the correlations with the pivots: O(A r^2) operations and
-    O(A r) numbers.
+    They come from a pivoted Cholesky factor, which needs only the correlations with the pivots, O(A r^2)
+    operations and memory O(A r).
     """
     extent, count = largest_extent(points), len(points)
 
@@ -437,13 +440,13 @@ def features(
 
 
 def is_rough(model: ModelSpec, points: int) -> bool:
-    """Return whether each of so many points needs nearly a feature of its own."""
+    """Return whether a model of this number of points needs about as many features as points."""
     shapes = {model.static_space.shape, model.drift_space.shape}
     return points <= FEATURE_CONFIG.largest_rank and shapes <= {"identity", "matern12"}
 
 
 def basis_of(model: ModelSpec, points: int) -> object:
-    """Return a value that is equal for models with the same `Dynamics.basis` on so many points."""
+    """Return a value that models with the same `Dynamics.basis` on `points` points have in common."""
     spaces: object = (model.static_space, model.drift_space)
     if is_rough(model, points):
         spaces = (model.drift_space.features_key, len(model.component_times))
@@ -452,12 +455,10 @@ def basis_of(model: ModelSpec, points: int) -> object:
 
 
 def representable_models(models: tuple[ModelSpec, ...], points: Array) -> tuple[ModelSpec, ...]:
-    """Return the models whose features represent a function on points (A, d); all, if none do."""
+    """Return the models whose features represent a function on points (A, d); all if none does."""
     if len(points) <= FEATURE_CONFIG.largest_rank:
         return models
-    spaces = {each.drift_space for each in models}
-    residual = {space: features(space, points)[1].mean() for space in spaces}
-    return (
-        tuple(each for each in models if residual[each.drift_space] <= CONFIG.largest_residual)
-        or models
-    )
+    spaces = {model.drift_space for model in models}
+    residual = {space: spatial_features(space, points)[1].mean() for space in spaces}
+    limit = CONFIG.largest_residual
+    return tuple(model for model in models if residual[model.drift_space] <= limit) or models

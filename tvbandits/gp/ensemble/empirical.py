@@ -1,12 +1,12 @@
-"""Models whose covariance over places is estimated from readings: what a past of a network tells.
+"""Build models whose covariance over places is estimated from the readings of a network.
 
-It is for networks whose places were read together often, as in a table of earlier readings. Such a table
-goes in; out come a few `ModelSpec`, which stand beside the models of distance in an ensemble, so that
-evidence decides between the two.
+It is for networks whose places were often read together, as in a table of earlier readings. The models
+compete in an ensemble with those in which the covariance is a function of distance.
 
-A model of distance cannot know that two far places share a wind, or that one place swings more than
-its neighbour. The empirical covariance knows both. It is taken from pairs of places, so that gaps do no
-harm, and shrunk towards its diagonal, since there are often as many places as times.
+A function of distance cannot represent that two distant places have the same wind, or that one place
+varies more than its neighbour; an empirical covariance can. It is estimated for each pair of places from
+their common times, so that gaps do no harm, and shrunk towards its diagonal, since there are often as
+many places as times.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from tvbandits.data import replace_fields
 from tvbandits.gp.ensemble.filters import (
     Filters,
     StepReadings,
-    batched_update,
-    filters_at_prior,
+    initial_filters,
     step_batches,
+    update_batch,
 )
 from tvbandits.gp.ensemble.mixture import CONFIG as MIXTURE_CONFIG, FilterEnsemble
 from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG, ModelSpec, Season, SpatialSpec
@@ -35,36 +35,36 @@ from tvbandits.validation import Array, Index
 
 @dataclass(frozen=True)
 class EmpiricalConfig:
-    """The constants of the empirical models.
+    """Constants of the empirical models.
 
     Attributes
     ----------
-    first_octave, last_step, looks_per_octave : int
-        The covariance is estimated after 16 times with readings, and then four times until their number
-        has doubled; no more after the last step.
+    first_octave, last_step, estimates_per_octave : int
+        The covariance is first estimated after `first_octave` times with readings, then this many times
+        in each doubling of the number of times, up to the last step.
     fewest_pairs : int
-        Every two places must have been read together so often.
+        The smallest number of common times of every two places.
     most_times : int
-        The covariance follows from so many of the latest times.
+        The largest number of latest times from which the covariance is estimated.
     time_factors : tuple of float
-        The models forget the drift in these multiples of the time that the autocorrelation suggests.
+        The time scales of the models' drift in units of that from the autocorrelation.
     static_shares : tuple of float
-        Variance of lasting changes of a place since the past, as a share of that of the drift.
+        Variances of permanent changes of a place since the table, in units of the drift variance.
     components : int
-        Principal components with a time of their own; the others share one.
+        The number of principal components with a time scale of their own; the others have a common one.
     nugget : float
-        Share of the variance of the drift that is new at every reading.
+        The variance of the nugget in units of the drift variance.
     smallest_correlation, largest_correlation : float
         Limits of the autocorrelation at one step.
     length : float
-        Correlation length for points that are no place, as a share of the largest extent.
+        Length scale over points outside of the network, as a fraction of the largest extent.
     filter_steps : int
-        The models read so many of the latest times; what is older is in the covariance.
+        The number of latest times with which a new model is updated; older ones are in the covariance.
     """
 
     first_octave: int = 16
     last_step: int = 4096
-    looks_per_octave: int = 4
+    estimates_per_octave: int = 4
     fewest_pairs: int = 16
     most_times: int = 1024
     time_factors: tuple[float, ...] = (1 / 9, 1 / 3, 1.0, 3.0)
@@ -77,9 +77,9 @@ class EmpiricalConfig:
     filter_steps: int = 100
 
     @property
-    def look_steps(self) -> tuple[int, ...]:
+    def estimation_steps(self) -> tuple[int, ...]:
         """Return the numbers of times after which the covariance is estimated."""
-        return steps_in_octaves(self.first_octave, self.last_step, self.looks_per_octave)
+        return steps_in_octaves(self.first_octave, self.last_step, self.estimates_per_octave)
 
 
 CONFIG = EmpiricalConfig()
@@ -87,17 +87,17 @@ CONFIG = EmpiricalConfig()
 
 @dataclass(frozen=True)
 class EmpiricalSpace(SpatialSpec):
-    """A covariance over places that was estimated; over other points it is the correlation of `shape`.
+    """An estimated covariance over places; over other points it is the correlation of `shape`.
 
     It is V diag(variances) V^T + diag(place_variances), in units of the mean variance of the places. The
-    features of a model with it are the principal components V, as each may change at its own rate.
+    features are the principal components V, because each may change at its own rate.
 
     Attributes
     ----------
     components : tuple of A tuples of A float
-        The orthogonal matrix V, one column for each component.
+        The orthogonal matrix V, whose columns are the components.
     variances, place_variances : tuple of A float
-        Of the components, and of a part that is independent at every place.
+        Variances of the components, and of a part that is independent at each place.
     """
 
     components: tuple[tuple[float, ...], ...] = field(default=(), repr=False)
@@ -111,34 +111,35 @@ class EmpiricalSpace(SpatialSpec):
         parts = tuple(variances.tolist()), tuple(place_variances.tolist())
         return cls("matern12", CONFIG.length, columns, *parts)
 
-    def feature_covariance(self, distance: Array, extent: float) -> Array:  # noqa: ARG002 - needs none
+    def feature_covariance(self, distance: Array, extent: float) -> Array:  # noqa: ARG002 - inherited
         """Return the covariance (A, A) of the components."""
         V = np.array(self.components)
         return np.asarray(np.diag(self.variances) + (V.T * self.place_variances) @ V)
 
-    def place_features(self, count: int) -> Array:  # noqa: ARG002 - the components know their number
+    def place_features(self, count: int) -> Array:  # noqa: ARG002 - inherited
         """Return the components (A, A), which are the features of the places."""
         return np.array(self.components)
 
     @property
     def features_key(self) -> object:
-        """Return a value that is equal for covariances with the same components."""
+        """Return a value that covariances with the same components have in common."""
         return hash(self.components)
 
 
-# The number of the group of the empirical models, the last that has a turn: others have smaller ones.
-GROUP = MIXTURE_CONFIG.turn_period - 1
+# The group of the empirical models. It has the last update of each period; other groups have smaller
+# numbers.
+GROUP = MIXTURE_CONFIG.update_period - 1
 
 
 class TimedReadings(NamedTuple):
-    """Readings of a network, in order of time.
+    """Readings of a network, sorted by time.
 
     Attributes
     ----------
     times : array of shape (N,)
     places : integer array of shape (N,)
     values, noise : arrays of shape (N,)
-        Rewards, and variances of the sensor.
+        Rewards and noise variances of the sensor.
     """
 
     times: Array
@@ -149,26 +150,30 @@ class TimedReadings(NamedTuple):
     def models(
         self, count: int, step_length: float, season: Season | None = None
     ) -> tuple[ModelSpec, ...]:
-        """Return the models that the latest times suggest for so many places.
+        """Return the empirical models from the latest times.
 
         Parameters
         ----------
         count : int
+            Number of places.
         step_length : float
             Duration of a step of the ensemble.
         season : Season, optional
-            Of the ensemble, its period in steps: the covariance is that of the rest, then.
+            The season of the ensemble, with its period in steps. It is removed from the readings before
+            the covariance is estimated.
         """
         times, numbers = np.unique(self.times, return_inverse=True)
         first = max(len(times) - CONFIG.most_times, 0)
         part = numbers >= first
-        table = reading_table(numbers[part] - first, self.places[part], self.values[part], count)
+        table = tabulate_readings(
+            numbers[part] - first, self.places[part], self.values[part], count
+        )
         step = float(np.median(np.diff(times))) / step_length
         if season is None:
             return empirical_models(table, step)
         phases = (times[first:] - times[first]) / (season.period * step_length)
-        models = empirical_models(without_season(table, phases, season.harmonics), step)
-        return tuple(replace(each, season=season) for each in models)
+        models = empirical_models(remove_season(table, phases, season.harmonics), step)
+        return tuple(replace(model, season=season) for model in models)
 
     def filters(
         self, models: Sequence[ModelSpec], ensemble: FilterEnsemble, until: float
@@ -179,11 +184,12 @@ class TimedReadings(NamedTuple):
         ----------
         models : sequence of ModelSpec
         ensemble : FilterEnsemble
-            The points, the origin and the step are its own.
+            The ensemble, for its points, origin and step.
         until : float
+            The time of the filters, before which the readings are used.
         """
         values = self.values - ensemble.origin
-        (filters,) = filters_at_prior(models, ensemble.points, float(values.var()))
+        (filters,) = initial_filters(models, ensemble.points, float(values.var()))
         times = np.unique(self.times)
         times = times[times < until][-CONFIG.filter_steps :]
         ends = np.searchsorted(self.times, np.append(times, until))
@@ -194,19 +200,19 @@ class TimedReadings(NamedTuple):
         ]
         time = steps[0].t
         for batch in step_batches(steps):
-            filters, _ = batched_update(filters, time, batch, ensemble.step_length)
+            filters, _ = update_batch(filters, time, batch, ensemble.step_length)
             time = batch[-1].t
         filters = filters.predict((until - time) / ensemble.step_length)
         return replace_fields(filters, group=GROUP)
 
 
-def reading_table(numbers: Index, places: Index, values: Array, count: int) -> Array:
-    """Return readings (N,) as a table (T, count) of means, NaN where nothing was read.
+def tabulate_readings(numbers: Index, places: Index, values: Array, count: int) -> Array:
+    """Return readings (N,) as a table (T, count) of means, with NaN for missing readings.
 
     Parameters
     ----------
     numbers : integer array of shape (N,)
-        The number of the time of each reading, from 0 on.
+        The number of each reading's time, from 0 on.
     places : integer array of shape (N,)
     values : array of shape (N,)
     count : int
@@ -220,37 +226,38 @@ def reading_table(numbers: Index, places: Index, values: Array, count: int) -> A
     return table.reshape(-1, count)
 
 
-def without_season(table: Array, phases: Array, harmonics: int) -> Array:
-    """Return a table (T, A) less the harmonics of each place, by least squares.
+def remove_season(table: Array, phases: Array, harmonics: int) -> Array:
+    """Return a table (T, A) minus the season of each place, which is fitted by least squares.
 
     Parameters
     ----------
     table : array of shape (T, A)
-        NaN where nothing was read.
+        Readings, NaN if missing.
     phases : array of shape (T,)
-        The times, in periods.
+        The times in periods.
     harmonics : int
+        Number of harmonics of the season.
     """
     angles = 2.0 * math.pi * phases[:, None] * np.arange(1, harmonics + 1)
     waves = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
     basis = np.column_stack([np.ones(len(phases)), waves])
-    rest = table.copy()
-    for column in rest.T:
+    residual = table.copy()
+    for column in residual.T:
         rows = np.isfinite(column)
         column[rows] -= waves[rows] @ np.linalg.lstsq(basis[rows], column[rows], rcond=None)[0][1:]
-    return rest
+    return residual
 
 
 def empirical_models(table: Array, step: float) -> tuple[ModelSpec, ...]:
-    """Return the models that a table of readings suggests; none where places were rarely read together.
+    """Return the empirical models from a table; none if some places were rarely read together.
 
-    The drift is in principal components, each an autoregression: the level that all places share may
-    last for days where that of one place lasts for hours.
+    The drift is a sum of principal components with a time scale each, because a component that all
+    places have in common may last for days when that of a single place lasts for hours.
 
     Parameters
     ----------
     table : array of shape (T, A)
-        Readings of A places at T times, in order of time; NaN where nothing was read.
+        Readings of A places at T times, sorted by time; NaN if missing.
     step : float
         Time between two rows, in steps of the ensemble.
     """
@@ -259,25 +266,26 @@ def empirical_models(table: Array, step: float) -> tuple[ModelSpec, ...]:
     if len(table) == 0 or pairs.min() < CONFIG.fewest_pairs:
         return ()
     mean = np.nansum(table, axis=0) / is_reading.sum(axis=0)
-    above = np.where(is_reading > 0, table - mean, 0.0)
-    covariance = above.T @ above / pairs
-    own = np.diagonal(covariance)
-    drift, between = float(own.mean()), float(mean.var())
+    deviations = np.where(is_reading > 0, table - mean, 0.0)
+    covariance = deviations.T @ deviations / pairs
+    variance = np.diagonal(covariance)
+    drift, between = float(variance.mean()), float(mean.var())
     total = drift + between
     if not drift > 0:
         return ()
     later_pairs = np.maximum(is_reading[1:].T @ is_reading[:-1], 1.0)
-    later_covariance = above[1:].T @ above[:-1] / later_pairs
-    shrinkage = estimated_shrinkage(covariance, pairs)
+    later_covariance = deviations[1:].T @ deviations[:-1] / later_pairs
+    shrinkage = estimate_shrinkage(covariance, pairs)
     components, variances = principal_components(covariance, shrinkage)
     correlations = component_correlations(components, covariance, later_covariance, len(table))
     times = -step / np.log(correlations)
-    drift_space = EmpiricalSpace.of(components, variances / drift, np.zeros_like(own))
-    # A place that varies much may also change for long by much.
-    variances_of_static = [between + share * own for share in CONFIG.static_shares]
+    zeros = np.zeros_like(variance)
+    drift_space = EmpiricalSpace.of(components, variances / drift, zeros)
+    # Permanent changes of a place are assumed to be proportional to its variation.
+    static_variances = [between + share * variance for share in CONFIG.static_shares]
     statics = [
-        (float(each.mean()), EmpiricalSpace.of(components, np.zeros_like(own), each / each.mean()))
-        for each in variances_of_static
+        (float(static.mean()), EmpiricalSpace.of(components, zeros, static / static.mean()))
+        for static in static_variances
     ]
     return tuple(
         ModelSpec(
@@ -296,18 +304,18 @@ def empirical_models(table: Array, step: float) -> tuple[ModelSpec, ...]:
     )
 
 
-def estimated_shrinkage(covariance: Array, pairs: Array) -> float:
-    """Return the share of the diagonal in a covariance, as far as its correlations are uncertain.
+def estimate_shrinkage(covariance: Array, pairs: Array) -> float:
+    """Return the shrinkage of a covariance towards its diagonal with the smallest expected error.
 
-    That of the smallest expected squared error is the sum of the variances of the correlations r over
-    the sum of their squares [SS5]; the variance of r from n times is (1 - r^2)^2 / n.
+    It is the sum of the variances of the correlations r over the sum of their squares [SS5]. The
+    variance of r from n times is (1 - r^2)^2 / n.
 
     Parameters
     ----------
     covariance : array of shape (A, A)
-        Of the places at one time.
+        Covariance of the places at one time.
     pairs : array of shape (A, A)
-        How often every two places were read together.
+        The number of common times of every two places.
 
     References
     ----------
@@ -325,22 +333,22 @@ def estimated_shrinkage(covariance: Array, pairs: Array) -> float:
 def component_correlations(
     components: Array, covariance: Array, later_covariance: Array, times: int
 ) -> Array:
-    """Return the autocorrelations (k + 1,) at one step of the first k components, and of all others.
+    """Return the autocorrelations (k + 1,) at one step of the first k components and of all others.
 
     An autocorrelation rho that is estimated from T times is too small by (1 + 3 rho) / T on average
-    (Kendall 1954), which is added.
+    (Kendall 1954), for which it is corrected.
 
     Parameters
     ----------
     components : array of shape (A, A)
     covariance, later_covariance : arrays of shape (A, A)
-        Of the places at one time, and of the places a step later (rows) with those before.
+        Covariance of the places at one time, and of the places one step later (rows) with the earlier.
     times : int
         Number T of times.
     """
     variances, later = (
-        np.einsum("ai,ab,bi->i", components, each, components)
-        for each in (covariance, later_covariance)
+        np.einsum("ai,ab,bi->i", components, matrix, components)
+        for matrix in (covariance, later_covariance)
     )
     starts = np.arange(min(CONFIG.components, len(components) - 1) + 1)
     squares = np.add.reduceat(variances, starts)
@@ -350,12 +358,12 @@ def component_correlations(
 
 
 def principal_components(covariance: Array, shrinkage: float) -> tuple[Array, Array]:
-    """Return the components (A, A) and variances (A,), largest first, of a covariance of pairs.
+    """Return the components (A, A) and variances (A,), largest first, of a covariance (A, A).
 
-    The covariance (A, A) is shrunk towards its diagonal. Correlations of pairs that were read at
-    different times need not fit together: variances below zero become zero.
+    The covariance is shrunk towards its diagonal. Negative variances, which occur because pairs were
+    read at different times, are set to zero.
     """
-    shrunk = (1.0 - shrinkage) * covariance
-    shrunk[np.diag_indices_from(shrunk)] = np.diagonal(covariance)
-    variances, components = np.linalg.eigh(shrunk)
+    matrix = (1.0 - shrinkage) * covariance
+    matrix[np.diag_indices_from(matrix)] = np.diagonal(covariance)
+    variances, components = np.linalg.eigh(matrix)
     return components[:, ::-1], np.maximum(variances[::-1], 0.0)

@@ -1,18 +1,17 @@
-"""A batch of Kalman filters: the posteriors of M models on the same features.
+"""Condition M models on readings by a batch of Kalman filters on the same features.
 
-It is for conditioning models on readings, one time after the other (`Filters.predict`, `Filters.update`)
-or several times at once (`batched_update`). Readings go in; out come new posteriors and how likely the
-readings were under each model.
+`Filters.predict` and `Filters.update` process the readings of one time, `update_batch` those of several
+times at once. Both return new posteriors and the log likelihood of the readings under each model.
 
-All variances of a model are known but for one factor, the squared scale. Under an inverse gamma prior
-its posterior follows from the sum of squared standardised innovations, and the predictive density is
-Student's. Old innovations are forgotten, so that the scale may change. An innovation counts by the share
-of its variance that is not the sensor's noise: where one place is read again and again, readings show
-next to nothing but that noise, and have no information about the scale.
+All variances of a model are known up to one factor, the squared scale. Under an inverse gamma prior its
+posterior follows from the sum of squared standardised innovations, and the predictive density is
+Student's. Old innovations are forgotten, so that the scale may change. An innovation has as its weight
+the fraction of its variance that is not sensor noise: repeated readings of one place show little but
+that noise, and say nothing about the scale.
 
-The sensor's noise is known in the unit of reward, and enters each filter divided by the present estimate
-of the squared scale. That is the one approximation; where the nugget exceeds this noise, it hardly
-matters.
+The noise variance of the sensor is known in the unit of the reward, and enters each filter divided by
+the present estimate of the squared scale. This is the only approximation; it hardly matters if the
+nugget is larger than the noise.
 """
 
 from __future__ import annotations
@@ -30,27 +29,28 @@ from scipy.special import gammaln
 
 from tvbandits.data import replace_fields
 from tvbandits.gp import linalg
-from tvbandits.gp.ensemble.dynamics import Dynamics, basis_of, features
+from tvbandits.gp.ensemble.dynamics import Dynamics, basis_of, spatial_features
 from tvbandits.gp.ensemble.models import ModelSpec
 from tvbandits.validation import Array, Index
 
 
 @dataclass(frozen=True)
 class FilterConfig:
-    """The constants of the filters.
+    """Constants of the filters.
 
     Attributes
     ----------
     scale_memory : float
-        Number of innovations that the scale remembers: so many leave a deviation of 7% of the squared
-        scale, and old ones are forgotten, so that the scale may change.
+        The largest number of innovations in the estimate of the scale. The squared scale then has a
+        relative deviation of 7%, and old innovations are forgotten.
     no_restart : float
-        A model goes on unchanged while it is that certain that nothing restarted; else every step would
-        move each of its states a little towards the prior.
+        A state is not shrunk to the prior if the probability that it did not restart is at least this.
+        Otherwise each step would shrink it a little.
     batch_size : int
-        Most readings of one update, as a factorisation of their covariance costs the cube of that.
+        The largest number of readings of one update, because the factorisation of their covariance has
+        cubic cost.
     joint_readings : int
-        A step with more readings is not updated together with others: it would take as long or longer.
+        A step with more readings is updated separately, which is at least as fast as a joint update.
     """
 
     scale_memory: float = 400.0
@@ -61,19 +61,19 @@ class FilterConfig:
 
 CONFIG = FilterConfig()
 
-# The fields of `Filters` that have one entry for each model.
+# The fields of `Filters` with one entry for each model.
 PER_MODEL = "mean", "covariance", "squares", "count"
 
 
 class Innovations(NamedTuple):
-    """Readings as M models expected them.
+    """The innovations of readings under M models.
 
     Attributes
     ----------
     errors, variances : arrays of shape (M, n)
-        Readings less expectations, and the predictive variances of the readings, with their noise.
+        Readings minus their predictions, and predictive variances of the readings, including noise.
     log_likelihood : array of shape (M,)
-        Log predictive density of all of them together.
+        Joint log predictive density of the readings.
     """
 
     errors: Array
@@ -89,15 +89,15 @@ class Filters:
     ----------
     dynamics : Dynamics
     mean : array of shape (M, S)
-        Of the states, in the unit of reward.
+        Means of the states, in the unit of the reward.
     covariance : array of shape (M, S, S)
-        In units of the squared scale.
+        Covariances of the states, in units of the squared scale.
     squares : array of shape (M,)
-        Sum of squared standardised innovations, in the unit of reward squared.
+        Weighted sums of squared standardised innovations, in the unit of the reward squared.
     count : array of shape (M,)
-        Their number, each weighted by its information: the squared scale is squares / count.
+        Weighted numbers of innovations; the squared scale is squares / count.
     group : int
-        Number of the group of models with these dynamics.
+        The number of the group of models with these dynamics.
     """
 
     dynamics: Dynamics
@@ -108,10 +108,13 @@ class Filters:
     group: int = 0
 
     @classmethod
-    def at_prior(
+    def from_prior(
         cls, dynamics: Dynamics, variance: float, count: float = 1.0, group: int = 0
     ) -> Filters:
-        """Return the prior; the first guess of the squared scale is worth `count` innovations."""
+        """Return the filters before any reading, with `variance` as the first squared scale.
+
+        That value has the weight of `count` innovations.
+        """
         M, S, _ = dynamics.prior.shape
         squares, counts = np.full(M, count * float(variance)), np.full(M, count)
         return cls(dynamics, np.zeros((M, S)), dynamics.prior.copy(), squares, counts, group)
@@ -126,32 +129,35 @@ class Filters:
 
     @cached_property
     def variance(self) -> Array:
-        """Return the squared scales (M,), in the unit of reward squared."""
+        """Return the squared scales (M,), in the unit of the reward squared."""
         return np.asarray(self.squares / self.count)
 
-    # --- some of the models, or more of them ------------------------------------------------------
+    # --- subsets and extensions -------------------------------------------------------------------
 
     def take(self, rows: NDArray[Any], dynamics: Dynamics | None = None) -> Filters:
-        """Return some of the models, by their numbers or a mask, with their `dynamics` if at hand."""
+        """Return the filters of some models, selected by their numbers or a mask.
+
+        `dynamics` are those of these models, if the caller has them.
+        """
         parts = {name: getattr(self, name)[rows] for name in PER_MODEL}
         return replace_fields(self, dynamics=dynamics or self.dynamics.take(rows), **parts)
 
     def concatenate(self, other: Filters) -> Filters:
-        """Return these models and then others on the same features."""
+        """Return the filters of these models followed by others with the same features."""
         parts = {
-            name: np.concatenate([getattr(each, name) for each in (self, other)])
+            name: np.concatenate([getattr(filters, name) for filters in (self, other)])
             for name in PER_MODEL
         }
         return replace_fields(self, dynamics=self.dynamics.concatenate(other.dynamics), **parts)
 
-    def with_periods_in_steps(self, step: float) -> Filters:
-        """Return the same filters, with the periods of seasons in steps of this length."""
+    def convert_periods(self, step: float) -> Filters:
+        """Return the filters with the periods of seasons converted to steps of this length."""
         if self.models[0].season is None:
             return self
         models = tuple(
-            replace(each, season=replace(each.season, period=each.season.period / step))
-            for each in self.models
-            if each.season is not None
+            replace(model, season=replace(model.season, period=model.season.period / step))
+            for model in self.models
+            if model.season is not None
         )
         return replace(self, dynamics=replace(self.dynamics, models=models))
 
@@ -162,7 +168,7 @@ class Filters:
         if h == 0:
             return self
         if h not in self._predictions:
-            # A forecast and the next reading are mostly about the same time.
+            # The next reading is usually of the time of the last forecast.
             self._predictions.clear()
             mean = self.dynamics.propagate(self.mean, h)
             covariance = self.dynamics.predict_covariance(self.covariance, h)
@@ -171,18 +177,20 @@ class Filters:
 
     @cached_property
     def _predictions(self) -> dict[float, Filters]:
+        """Return the cache of the latest prediction by its number of steps."""
         return {}
 
     def update(self, points: Index, values: Array, noise: Array) -> tuple[Filters, Innovations]:
-        """Return the posteriors with readings of this time, and the innovations.
+        """Return the posteriors given readings of their time, and the innovations.
 
         Parameters
         ----------
         points : integer array of shape (n,)
+            Numbers of the points.
         values : array of shape (n,)
-            Rewards less the origin.
+            Rewards minus the origin.
         noise : array of shape (n,)
-            Variances of the sensor, in the unit of reward squared.
+            Noise variances of the sensor, in the unit of the reward squared.
         """
         dynamics = self.dynamics
         H = dynamics.observation(points)
@@ -197,14 +205,14 @@ class Filters:
             )
             if start is not self:
                 readings = _Whitened.of(start, H, values, noise)
-                # The scale follows from the hypothesis that fits best.
+                # The scale is updated under the hypothesis with the smallest innovations.
                 smaller = np.minimum(squares, readings.squares)
                 squares = np.where(dynamics.hazard > 0, smaller, squares)
         gain = readings.projection.transpose(0, 2, 1)
-        mean = start.mean + np.matmul(gain, readings.errors_white[:, :, None])[:, :, 0]
-        # For a single reading, the usual case, a product of matrices takes three times as long.
-        one = len(values) == 1
-        covariance = gain * readings.projection if one else np.matmul(gain, readings.projection)
+        mean = start.mean + np.matmul(gain, readings.whitened_errors[:, :, None])[:, :, 0]
+        # For a single reading, the usual case, `matmul` takes three times as long.
+        single = len(values) == 1
+        covariance = gain * readings.projection if single else np.matmul(gain, readings.projection)
         np.subtract(start.covariance, covariance, out=covariance)
         share = np.minimum(np.maximum(1.0 - (noise - local_variance) / readings.diagonal, 0.0), 1.0)
         share = share.sum(axis=1) / len(values)
@@ -219,7 +227,7 @@ class Filters:
     # --- models that may restart ------------------------------------------------------------------
 
     def restart(self) -> Filters:
-        """Return the prior of all but the constant, which is kept."""
+        """Return the filters with the prior of all components but the constant, which stays."""
         mean, covariance = np.zeros_like(self.mean), self.dynamics.prior.copy()
         mean[:, 0], covariance[:, 0, 0] = self.mean[:, 0], self.covariance[:, 0, 0]
         return replace_fields(self, mean=mean, covariance=covariance)
@@ -227,42 +235,42 @@ class Filters:
     def _soft_reset(
         self, H: Array, values: Array, noise: Array, log_likelihood: Array, squares: Array
     ) -> tuple[Filters, Array, Array]:
-        """Return filters, log likelihoods and squares where models with a hazard may have restarted.
+        """Return filters, log likelihoods and squares, allowing for restarts of models with a hazard.
 
-        The soft reset of arXiv 2411.10153: with the probability nu that nothing has restarted, a state
-        becomes nu mean, nu^2 covariance + (1 - nu^2) prior; and the prior itself below nu = 1/2.
+        In the soft reset of arXiv 2411.10153, with the probability nu of no restart, a state becomes
+        nu mean, nu^2 covariance + (1 - nu^2) prior. For nu <= 1/2 it becomes the prior.
         """
-        rows, dynamics = self.dynamics.restarting
+        rows, dynamics = self.dynamics.restartable
         filters = self.take(rows, dynamics)
-        fresh = _Whitened.of(filters.restart(), H, values, noise[rows])
+        restart = _Whitened.of(filters.restart(), H, values, noise[rows])
         log_stay = np.log1p(-dynamics.hazard) + log_likelihood[rows]
-        log_restart = np.log(dynamics.hazard) + fresh.log_likelihood
+        log_restart = np.log(dynamics.hazard) + restart.log_likelihood
         log_total = np.logaddexp(log_stay, log_restart)
         log_likelihood[rows] = log_total
-        shrunken = filters.shrink_to_prior(log_stay, log_total)
-        if shrunken is filters:
+        shrunk = filters.shrink_to_prior(log_stay, log_total)
+        if shrunk is filters:
             return self, log_likelihood, squares
-        squares[rows] = np.minimum(squares[rows], fresh.squares)
+        squares[rows] = np.minimum(squares[rows], restart.squares)
         mean, covariance = self.mean.copy(), self.covariance.copy()
-        mean[rows], covariance[rows] = shrunken.mean, shrunken.covariance
+        mean[rows], covariance[rows] = shrunk.mean, shrunk.covariance
         return replace_fields(self, mean=mean, covariance=covariance), log_likelihood, squares
 
     def shrink_to_prior(self, log_stay: Array, log_total: Array) -> Filters:
-        """Return the states, shrunk to the prior by the probability of a restart.
+        """Return the filters with states shrunk to the prior by the probability of a restart.
 
         Parameters
         ----------
         log_stay, log_total : arrays of shape (M,)
-            Log joint densities of the readings with no restart, and with or without one.
+            Log joint densities of the readings and no restart, and of the readings only.
         """
         probability = np.exp(log_stay - log_total)
         certain, likely = probability >= CONFIG.no_restart, probability > 0.5
         nu = np.where(certain, 1.0, np.where(likely, probability, 0.0))
         if (nu == 1.0).all():
             return self
-        fresh, nu = self.restart(), nu[:, None, None]
-        mean = nu[:, 0] * self.mean + (1.0 - nu[:, 0]) * fresh.mean
-        covariance = nu**2 * self.covariance + (1.0 - nu**2) * fresh.covariance
+        prior, nu = self.restart(), nu[:, None, None]
+        mean = nu[:, 0] * self.mean + (1.0 - nu[:, 0]) * prior.mean
+        covariance = nu**2 * self.covariance + (1.0 - nu**2) * prior.covariance
         return replace_fields(self, mean=mean, covariance=covariance)
 
 
@@ -272,40 +280,42 @@ class _Whitened(NamedTuple):
     Attributes
     ----------
     errors : array of shape (M, n)
+        Readings minus their predictions.
     projection : array of shape (M, n, S)
         C^-1 H P.
-    errors_white : array of shape (M, n)
+    whitened_errors : array of shape (M, n)
         C^-1 errors.
     diagonal : array of shape (M, n)
         Predictive variances, in units of the squared scale.
     squares : array of shape (M,)
-        Squared lengths of the whitened errors, in the unit of reward squared.
+        Squared norms of the whitened errors, in the unit of the reward squared.
     log_likelihood : array of shape (M,)
-        Student's log density, with as many degrees of freedom as the scale has innovations.
+        Student's log density, with `count` degrees of freedom.
     """
 
     errors: Array
     projection: Array
-    errors_white: Array
+    whitened_errors: Array
     diagonal: Array
     squares: Array
     log_likelihood: Array
 
     @classmethod
     def of(cls, filters: Filters, H: Array, values: Array, noise: Array) -> _Whitened:
+        """Return the whitened readings, with noise variances (M, n) in units of the squared scale."""
         HP = np.matmul(H, filters.covariance)
         covariance = np.matmul(HP, H.T)
         diagonal = covariance.reshape(len(covariance), -1)[:, :: len(H) + 1]
-        diagonal += noise  # of `covariance`, of which this is a view
+        diagonal += noise  # `diagonal` is a view of `covariance`
         errors = values - np.matmul(H, filters.mean[:, :, None])[:, :, 0]
         sides = np.concatenate([HP, errors[:, :, None]], axis=2)
         root, solution = linalg.whiten_each(covariance, sides)
-        size, errors_white = H.shape[1], solution[:, :, -1]
-        squares = (errors_white**2).sum(axis=1)
+        size, whitened_errors = H.shape[1], solution[:, :, -1]
+        squares = (whitened_errors**2).sum(axis=1)
         log_root = np.log(root.diagonal(0, 1, 2).copy("F")).sum(axis=1)
         density = student_log_density(len(H), filters.count, filters.squares, log_root, squares)
         projection = solution[:, :, :size]
-        return cls(errors, projection, errors_white, diagonal.copy("F"), squares, density)
+        return cls(errors, projection, whitened_errors, diagonal.copy("F"), squares, density)
 
 
 def student_log_density(
@@ -316,14 +326,15 @@ def student_log_density(
     Parameters
     ----------
     n : int, or integer array that broadcasts with `count`
+        Number of readings.
     count : array of shape (..., M)
-        Degrees of freedom: the number of innovations of the scale.
+        Degrees of freedom: the number of innovations in the scale.
     squares : array of shape (..., M)
-        Their sum of squares.
+        Sum of the squares of these innovations.
     log_root : array of shape (..., M)
         Half the log determinant of the covariance of the readings, in units of the squared scale.
     error_squares : array of shape (..., M)
-        Squared length of the whitened errors.
+        Squared norm of the whitened errors.
     """
     half = (count + n) / 2
     constant = gammaln(half) - gammaln(count / 2) - log_root
@@ -333,15 +344,15 @@ def student_log_density(
 
 
 def forget_innovations(squares: Array, count: Array) -> tuple[Array, Array]:
-    """Return sums of squares (M,) and counts (M,), scaled down to the memory of the scale."""
+    """Return sums of squares (M,) and counts (M,), scaled down to a count of `scale_memory`."""
     factor = np.minimum(1.0, CONFIG.scale_memory / count)
     return squares * factor, count * factor
 
 
-def filters_at_prior(
+def initial_filters(
     models: Sequence[ModelSpec], points: Array, variance: float, count: float = 1.0
 ) -> tuple[Filters, ...]:
-    """Return the filters of models before any reading, those with the same features together.
+    """Return the filters of models before any reading, grouped by the features of the models.
 
     Parameters
     ----------
@@ -350,31 +361,31 @@ def filters_at_prior(
     variance : float
         First guess of the squared scale.
     count : float
-        Number of innovations that the first guess is worth.
+        Weight of the first guess, in innovations.
     """
     groups: dict[object, list[ModelSpec]] = {}
-    for each in models:
-        key = basis_of(each, len(points)), each.smooth
-        groups.setdefault(key, []).append(each)
-    features_of = cache(lambda space, largest_rank: features(space, points, largest_rank))
+    for model in models:
+        key = basis_of(model, len(points)), model.smooth
+        groups.setdefault(key, []).append(model)
+    features_of = cache(lambda space, largest_rank: spatial_features(space, points, largest_rank))
     return tuple(
-        Filters.at_prior(Dynamics.of(members, points, features_of), variance, count, group)
+        Filters.from_prior(Dynamics.of(members, points, features_of), variance, count, group)
         for group, members in enumerate(groups.values())
     )
 
 
 # --- readings of several times at once ------------------------------------------------------------
-# A state is a stationary Gauss-Markov process, x(t + h) = F(h) x(t) + noise, whose covariance without
-# readings is the prior at all times. Readings at the times h_i after the posterior covariance was P have
-# therefore the joint covariance
+# A state is a stationary Gauss-Markov process, x(t + h) = F(h) x(t) + noise, with the prior covariance
+# at all times. Given the posterior covariance P, readings at times h_i later therefore have the joint
+# covariance
 #
 #     H_i F(h_i) (P - prior) F(h_j)^T H_j^T + H_i F(h_i - h_j) prior H_j^T + noise,       h_i >= h_j,
 #
-# and its Cholesky factor holds what a filter computes step by step: its diagonal blocks belong to the
-# innovations. It takes a few products of matrices instead of many passes over all covariances.
+# The diagonal blocks of its Cholesky factor are those of the innovations that a filter would compute
+# step by step. A few matrix products replace many passes over all covariances.
 #
-# Two things differ from the filter: the sensor's noise is divided by the squared scale of the beginning;
-# and models that may restart do so before the first reading or not at all.
+# There are two differences to the filter: the noise of the sensor is divided by the squared scale at
+# the start, and models that may restart do so before the first reading or not at all.
 
 
 class StepReadings(NamedTuple):
@@ -386,9 +397,9 @@ class StepReadings(NamedTuple):
     rows : integer array of shape (n,)
         Numbers of the points.
     values : array of shape (n,)
-        Rewards less the origin.
+        Rewards minus the origin.
     noise : array of shape (n,)
-        Variances of the sensor.
+        Noise variances of the sensor.
     """
 
     t: float
@@ -398,25 +409,25 @@ class StepReadings(NamedTuple):
 
 
 def batch_slices(count: int) -> list[slice]:
-    """Return slices of so many readings, each of them of at most a batch."""
+    """Return slices of `count` readings, each of at most `batch_size`."""
     size = CONFIG.batch_size
     return [slice(start, start + size) for start in range(0, count, size)]
 
 
 def step_batches(steps: Sequence[StepReadings]) -> Iterator[Sequence[StepReadings]]:
-    """Split steps into those to update together; a step with many readings is alone."""
+    """Yield the batches of steps for joint updates; a step with many readings is its own batch."""
     first, readings = 0, 0
-    for i, each in enumerate(steps):
-        is_alone = max(len(steps[i - 1].rows), len(each.rows)) > CONFIG.joint_readings
-        if i > first and (is_alone or readings + len(each.rows) > CONFIG.batch_size):
+    for i, step in enumerate(steps):
+        is_alone = max(len(steps[i - 1].rows), len(step.rows)) > CONFIG.joint_readings
+        if i > first and (is_alone or readings + len(step.rows) > CONFIG.batch_size):
             yield steps[first:i]
             first, readings = i, 0
-        readings += len(each.rows)
+        readings += len(step.rows)
     if steps:
         yield steps[first:]
 
 
-def batched_update(
+def update_batch(
     filters: Filters, time: float, steps: Sequence[StepReadings], step_length: float
 ) -> tuple[Filters, Array]:
     """Return filters at the time of the last readings, given all of them, and their log likelihoods.
@@ -427,7 +438,7 @@ def batched_update(
     time : float
         The time of the filters.
     steps : sequence of StepReadings
-        In order of time, as of `step_batches`.
+        A batch of `step_batches`, sorted by time.
     step_length : float
         Duration of a step.
 
@@ -435,7 +446,7 @@ def batched_update(
     -------
     filters : Filters
     log_likelihood : array of shape (s, M)
-        Of the readings of a time together, given those of the times before, in the unit of reward.
+        Joint log density of the readings of each time given earlier ones, in the unit of the reward.
     """
     if len(steps) == 1 and len(steps[0].rows) > CONFIG.joint_readings:
         return _update_one_step(filters, time, steps[0], step_length)
@@ -444,28 +455,28 @@ def batched_update(
     joint = _JointReadings.of(filters, stack, covariances)
     posterior, density = joint.condition(filters, stack, covariances), joint.log_likelihood
     if filters.dynamics.hazard.any():
-        # All but the constant may have restarted before the first reading: the soft reset of
-        # `Filters.update`, once for all readings, with the hazard of so many steps.
-        rows, dynamics = filters.dynamics.restarting
-        some, covariances = filters.take(rows, dynamics), covariances.take(rows)
-        fresh = _JointReadings.of(some.restart(), stack, covariances)
+        # The soft reset of `Filters.update`, applied once before the first reading, with the hazard of
+        # all steps.
+        rows, dynamics = filters.dynamics.restartable
+        subset, covariances = filters.take(rows, dynamics), covariances.take(rows)
+        restart = _JointReadings.of(subset.restart(), stack, covariances)
         log_survival = np.log1p(-dynamics.hazard) * len(stack.sizes)
         log_stay = log_survival + np.cumsum(density[:, rows], axis=0)
-        log_restart = np.log(-np.expm1(log_survival)) + np.cumsum(fresh.log_likelihood, axis=0)
+        log_restart = np.log(-np.expm1(log_survival)) + np.cumsum(restart.log_likelihood, axis=0)
         log_total = np.logaddexp(log_stay, log_restart)
         density[:, rows] = np.diff(log_total, axis=0, prepend=0.0)
-        shrunken = some.shrink_to_prior(log_stay[-1], log_total[-1])
-        if shrunken is not some:
-            joint = _JointReadings.of(shrunken, stack, covariances)
-            again = joint.condition(shrunken, stack, covariances)
-            posterior.mean[rows], posterior.covariance[rows] = again.mean, again.covariance
+        shrunk = subset.shrink_to_prior(log_stay[-1], log_total[-1])
+        if shrunk is not subset:
+            joint = _JointReadings.of(shrunk, stack, covariances)
+            updated = joint.condition(shrunk, stack, covariances)
+            posterior.mean[rows], posterior.covariance[rows] = updated.mean, updated.covariance
     return posterior, density
 
 
 def _update_one_step(
     filters: Filters, time: float, step: StepReadings, step_length: float
 ) -> tuple[Filters, Array]:
-    """Return what `batched_update` does, for the readings of a single time."""
+    """Return `update_batch` for a single time, by one update for each slice of readings."""
     posterior = filters.predict((step.t - time) / step_length)
     density = np.zeros(len(posterior))
     for part in batch_slices(len(step.rows)):
@@ -477,17 +488,18 @@ def _update_one_step(
 
 
 class _Stack(NamedTuple):
-    """The readings of s times in one row.
+    """The concatenated readings of s times.
 
     Attributes
     ----------
     sizes, starts : integer arrays of shape (s,)
-        How many there are of each time, and the number of the first of them.
+        The number of readings of each time, and the index of the first of them.
     times : array of shape (s,)
-        Since the time of the filters, in steps.
+        Steps from the time of the filters to each of the times.
     step : integer array of shape (N,)
-        The number of the time of each reading.
-    rows, values, noise : arrays of N rows
+        The number of each reading's time.
+    rows, values, noise : arrays of shape (N,)
+        The columns of `StepReadings`.
     """
 
     sizes: Index
@@ -500,10 +512,13 @@ class _Stack(NamedTuple):
 
     @classmethod
     def of(cls, steps: Sequence[StepReadings], time: float, step_length: float) -> _Stack:
-        sizes = np.array([len(each.rows) for each in steps])
+        """Concatenate the readings of steps after the `time` of the filters."""
+        sizes = np.array([len(readings.rows) for readings in steps])
         names = ("rows", "values", "noise")
-        columns = (np.concatenate([getattr(each, name) for each in steps]) for name in names)
-        times = np.array([(each.t - time) / step_length for each in steps])
+        columns = (
+            np.concatenate([getattr(readings, name) for readings in steps]) for name in names
+        )
+        times = np.array([(readings.t - time) / step_length for readings in steps])
         step = np.repeat(np.arange(len(sizes)), sizes)
         return cls(sizes, np.cumsum(sizes) - sizes, times, step, *columns)
 
@@ -513,12 +528,12 @@ class _Stack(NamedTuple):
 
 
 class _PriorCovariances(NamedTuple):
-    """The prior covariances of N readings under M models, before anything is observed.
+    """The prior covariances of N readings under M models.
 
     Attributes
     ----------
     observation : array of shape (M, S, N)
-        F(h)^T H^T: how readings observe the state at the time of the filters.
+        F(h)^T H^T: the observation matrices of the state at the time of the filters, transposed.
     joint : array of shape (M, N, N)
         Covariance of the readings, without noise.
     final : array of shape (M, S, N)
@@ -531,11 +546,11 @@ class _PriorCovariances(NamedTuple):
 
     @classmethod
     def of(cls, dynamics: Dynamics, stack: _Stack) -> _PriorCovariances:
+        """Compute the prior covariances of the readings of a stack."""
         H, prior = dynamics.observation(stack.rows), dynamics.prior
         scalar, variances = dynamics.has_scalar_blocks, np.einsum("mii->mi", prior)[:, :, None]
-        of_state = variances * H.T if scalar else np.matmul(prior, H.T)
-        # Many readings are equally far apart in time: the decay is computed once for each lag, together
-        # with the lags to the time of the filters, which is number 0.
+        cross = variances * H.T if scalar else np.matmul(prior, H.T)
+        # The decay is computed once for each pair of times, of which number 0 is that of the filters.
         times, number = np.append(0.0, stack.times), stack.step + 1
         decay = dynamics.decay(np.abs(times[:, None] - times).ravel())
         lag = len(times) * number[:, None] + number
@@ -548,47 +563,49 @@ class _PriorCovariances(NamedTuple):
                 else:
                     block = prior[:, start:end, start:end]
                     covariance = np.matmul(part, np.matmul(block, part.T))
-                if i > 0:  # the constant does not decay
+                if i > 0:  # block 0, the constant, does not decay
                     covariance *= factors[:, i].take(lag, axis=1)
                 joint += covariance
         to_reading = dynamics.transition_over(decay, number)
         to_last = dynamics.transition_over(decay, lag_to_last)
         observation = dynamics.propagate(H.T[None], to_reading, transposed=True)
-        return cls(observation, joint, dynamics.propagate(of_state, to_last))
+        return cls(observation, joint, dynamics.propagate(cross, to_last))
 
     def take(self, rows: Index) -> _PriorCovariances:
         """Return the covariances under some of the models."""
-        return _PriorCovariances(*(each[rows] for each in self))
+        return _PriorCovariances(*(covariances[rows] for covariances in self))
 
 
 class _JointReadings(NamedTuple):
-    """N readings of several times under M models that have observed none of them.
+    """The joint distribution of N readings of several times under M models, and their innovations.
 
     Attributes
     ----------
     change : array of shape (M, S, S)
-        The covariances of the filters less the prior.
+        The covariances of the filters minus the prior.
     cross : array of shape (M, S, N)
-        Its product with the observation of the readings.
+        The product of `change` with the observation matrices.
     inverse_root : array of shape (M, N, N)
         Inverse of the Cholesky factor of the covariance of the readings.
-    errors_white : array of shape (M, N)
+    whitened_errors : array of shape (M, N)
+        Innovations, whitened by that factor.
     scale_squares, scale_count : arrays of shape (M,)
         Sums of squares and counts of the scales, given the readings.
     log_likelihood : array of shape (s, M)
-        Of the readings of each time, given those of the times before.
+        Log density of the readings of each time, given those of earlier times.
     """
 
     change: Array
     cross: Array
     inverse_root: Array
-    errors_white: Array
+    whitened_errors: Array
     scale_squares: Array
     scale_count: Array
     log_likelihood: Array
 
     @classmethod
     def of(cls, filters: Filters, stack: _Stack, prior: _PriorCovariances) -> _JointReadings:
+        """Compute the distribution of the readings of a stack, given filters before them."""
         dynamics = filters.dynamics
         local_variance = dynamics.local_variance[:, stack.rows]
         sensor = stack.noise / filters.variance[:, None]
@@ -599,16 +616,16 @@ class _JointReadings(NamedTuple):
         joint = np.matmul(observation, cross)
         joint += prior.joint
         diagonal = np.einsum("mii->mi", joint)
-        diagonal += noise  # of `joint`, of which this is a view
-        expected = np.matmul(observation, filters.mean[:, :, None])
+        diagonal += noise  # `diagonal` is a view of `joint`
+        prediction = np.matmul(observation, filters.mean[:, :, None])
         root, inverse_root = linalg.invert_factors_each(joint)
-        errors = stack.values[:, None] - expected
-        errors_white = np.matmul(inverse_root, errors)[:, :, 0]
+        errors = stack.values[:, None] - prediction
+        whitened_errors = np.matmul(inverse_root, errors)[:, :, 0]
         n = stack.sizes[:, None]
         blocks = np.where(stack.step[:, None] == stack.step, root, 0.0)
-        error_squares = stack.sum_by_time(errors_white**2)
+        error_squares = stack.sum_by_time(whitened_errors**2)
         log_root = stack.sum_by_time(np.log(np.einsum("mii->mi", root)))
-        # An innovation counts by the share of its variance that is not the sensor's noise.
+        # The weight of an innovation is the fraction of its variance that is not sensor noise.
         share = 1.0 - (noise - local_variance) / (blocks**2).sum(axis=2)
         share = stack.sum_by_time(np.minimum(np.maximum(share, 0.0), 1.0)) / n
         scales = [(filters.squares, filters.count)]
@@ -616,16 +633,16 @@ class _JointReadings(NamedTuple):
             scales.append(forget_innovations(scales[-1][0] + square, scales[-1][1] + count))
         squares, counts = np.array(scales).swapaxes(0, 1)
         density = student_log_density(n, counts[:-1], squares[:-1], log_root, error_squares)
-        return cls(change, cross, inverse_root, errors_white, squares[-1], counts[-1], density)
+        return cls(change, cross, inverse_root, whitened_errors, squares[-1], counts[-1], density)
 
     def condition(self, filters: Filters, stack: _Stack, prior: _PriorCovariances) -> Filters:
-        """Return the posteriors of the filters at the last time, given all readings."""
+        """Return the filters at the last time, given all readings."""
         dynamics, end = filters.dynamics, stack.times[-1]
         cross = dynamics.propagate(self.cross, end) + prior.final
         projection = np.matmul(self.inverse_root, cross.transpose(0, 2, 1))
         gain = projection.transpose(0, 2, 1)
         mean = dynamics.propagate(filters.mean, end)
-        mean = mean + np.matmul(gain, self.errors_white[:, :, None])[:, :, 0]
+        mean = mean + np.matmul(gain, self.whitened_errors[:, :, None])[:, :, 0]
         covariance = dynamics.propagate_symmetric(self.change, end)
         covariance += dynamics.prior
         covariance -= np.matmul(gain, projection)

@@ -1,9 +1,7 @@
-"""What weighted filters predict, in the unit of reward.
+"""Compute forecasts, in the unit of the reward, from filters and the weights of their models.
 
-It is for turning states into forecasts. Filters and the weights of their models go in; out come means,
-deviations and covariances of rewards, now and at a later time.
-
-The models together are a mixture of normal variables, of which the first two moments are computed.
+A forecast consists of means, deviations and covariances of rewards at the present and at a later time:
+the first two moments of the mixture of normal distributions of all models.
 """
 
 from __future__ import annotations
@@ -26,15 +24,15 @@ from tvbandits.validation import Array
 
 @dataclass(frozen=True)
 class ForecastConfig:
-    """The constants of the predictions.
+    """Constants of the forecasts.
 
     Attributes
     ----------
     later_steps : int
-        Number of steps after a decision that count as its future.
+        Number of steps after a decision whose readings `compute_persistent_share` takes into account.
     noise_ratio : float
-        The noise of later readings is rounded to powers of this, in units of the squared scale: it
-        changes little from step to step, so that results for one power can be used again.
+        The noise variance of later readings, in units of the squared scale, is rounded to powers of this
+        number. It changes little from step to step, so that results can be cached by their power.
     """
 
     later_steps: int = 32
@@ -51,16 +49,17 @@ class MixtureMoments:
     Attributes
     ----------
     weight : float
-        Of these models together, in the ensemble.
+        The sum of the weights of these models in the ensemble.
     basis : array of shape (A, c)
-        The features, which observe a folded state.
+        The features: basis @ folded state is the reward at the points.
     mean, later_mean : arrays of shape (c,)
-        Now, and at the later time.
+        Means of the folded state at the present and at the later time.
     covariance, later_covariance : arrays of shape (c, c)
+        Covariances of the folded state at the present and at the later time.
     cross_covariance : array of shape (c, c)
-        Of the folded state now (rows) with that at the later time (columns).
+        Covariance of the present folded state (rows) with the later one (columns).
     residual : array of shape (A,)
-        Variance that the features leave out.
+        Variances that the features leave out.
     nugget : float
         Variance of the nugget.
     """
@@ -79,15 +78,16 @@ class MixtureMoments:
     def of(
         cls, parts: Sequence[tuple[Filters, Array]], h: float, with_present: bool
     ) -> MixtureMoments:
-        """Return the moments of filters on one basis, with the weights of their models.
+        """Return the moments of filters with the same basis.
 
         Parameters
         ----------
         parts : sequence of pairs (Filters, array of shape (M,))
+            Filters with the weights of their models.
         h : float
             Steps to the later time.
         with_present : bool
-            Whether the moments of now are computed; else they are empty.
+            Whether the present moments are computed; otherwise they are empty.
         """
         total = float(sum(weights.sum() for _, weights in parts))
         shares = np.concatenate([weights for _, weights in parts]) / total
@@ -95,36 +95,37 @@ class MixtureMoments:
         means, later_means = [], []
         for filters, weights in parts:
             dynamics, size, later = filters.dynamics, filters.dynamics.size, filters.predict(h)
-            # The covariance of a later state (rows) with one now is F P: moved on one side only.
+            # The covariance of the later state (rows) with the present one is F P.
             covariances = [later.covariance]
             if with_present:
                 covariances += [filters.covariance, dynamics.propagate(filters.covariance, h)]
                 means.append(dynamics.fold(filters.mean))
             later_means.append(dynamics.fold(later.mean))
             factors = weights / total * filters.variance
-            mixed = np.array([factors @ each.reshape(len(factors), -1) for each in covariances])
-            # Folded from the left; and, transposed, from the right.
-            half = dynamics.fold(mixed.reshape(-1, size, size).swapaxes(1, 2))
+            mixture = np.array([factors @ C.reshape(len(factors), -1) for C in covariances])
+            # Fold from the left and, after a transposition, from the right.
+            half = dynamics.fold(mixture.reshape(-1, size, size).swapaxes(1, 2))
             sums = sums + dynamics.fold(half.swapaxes(1, 2))
             residual = residual + factors @ dynamics.residual
             nugget += float(factors @ dynamics.nugget)
 
         def split(means: Sequence[Array]) -> tuple[Array, Array]:
-            """Return the mean of all models, and the difference of each of them from it."""
-            each = np.concatenate(means)
-            return shares @ each, each - shares @ each
+            """Return the mean over all models, and the deviations of the models' means from it."""
+            model_means = np.concatenate(means)
+            mean = shares @ model_means
+            return mean, model_means - mean
 
-        def between(one: Array, other: Array) -> Array | float:
-            """Return the covariance between the means of the models, which adds to those within."""
-            return (one.T * shares) @ other if len(shares) > 1 else 0.0
+        def between(rows: Array, columns: Array) -> Array | float:
+            """Return the covariance between models, from the deviations of their means."""
+            return (rows.T * shares) @ columns if len(shares) > 1 else 0.0
 
-        later_mean, later_apart = split(later_means)
+        later_mean, later_deviations = split(later_means)
         mean = covariance = cross_covariance = np.zeros(0)
         if with_present:
-            mean, apart = split(means)
-            covariance = sums[1] + between(apart, apart)
-            cross_covariance = sums[2].T + between(apart, later_apart)
-        later_covariance = sums[0] + between(later_apart, later_apart)
+            mean, deviations = split(means)
+            covariance = sums[1] + between(deviations, deviations)
+            cross_covariance = sums[2].T + between(deviations, later_deviations)
+        later_covariance = sums[0] + between(later_deviations, later_deviations)
         return cls(
             total,
             dynamics.basis,
@@ -140,15 +141,15 @@ class MixtureMoments:
 
 @dataclass(frozen=True)
 class Forecast:
-    """The prediction of the rewards at all points at one time, in the unit of reward.
+    """The prediction of the rewards at all points at one time, in the unit of the reward.
 
     Attributes
     ----------
     mean : array of shape (A,)
     deviation : array of shape (A,)
-        Of the reward with its nugget, inflated by what innovations have shown.
+        Deviations of the rewards with the nugget, inflated according to past innovations.
     learnable : array of shape (A,)
-        The part of the deviation that observations could remove: confidence widths multiply it.
+        Deviations without the nugget, which observations could remove; confidence widths multiply these.
     """
 
     mean: Array
@@ -162,29 +163,31 @@ class _RewardMoments(NamedTuple):
     Attributes
     ----------
     mean : array of shape (A,)
-        Of the rewards less the origin.
-    apart : array of shape (mixtures, A)
-        Difference of the mean of each mixture from that of all.
+        Means of the rewards minus the origin.
+    deviations : array of shape (mixtures, A)
+        Differences of the mean of each mixture from the mean of all.
     learnable : array of shape (A,)
-        Variance of the rewards without the nugget.
+        Variances of the rewards without the nugget.
     nugget : float
+        Variance of the nugget.
     """
 
     mean: Array
-    apart: Array
+    deviations: Array
     learnable: Array
     nugget: float
 
 
 @dataclass(frozen=True)
 class MixturePrediction:
-    """The prediction of a mixture of all models, now and at a later time.
+    """The prediction of a mixture of all models, at the present and at a later time.
 
     Attributes
     ----------
     mixtures : sequence of MixtureMoments
         One for each basis.
     origin : float
+        The constant that was subtracted from the rewards.
     inflation : float
         Factor on deviations.
     """
@@ -194,7 +197,7 @@ class MixturePrediction:
     inflation: float
 
     def _moments(self, states: Sequence[tuple[Array, Array]]) -> _RewardMoments:
-        """Return the moments, given mean and covariance of the folded state of each mixture."""
+        """Return the moments for a mean and covariance of the folded state of each mixture."""
         pairs = list(zip(self.mixtures, states, strict=True))
         shares = np.array([m.weight for m in self.mixtures])
         shares /= shares.sum()
@@ -204,10 +207,10 @@ class MixturePrediction:
             for m, (_, covariance) in pairs
         ]
         center = shares @ means
-        apart = means - center
-        learnable = np.maximum(shares @ (np.array(variances) + apart**2), 0.0)
+        deviations = means - center
+        learnable = np.maximum(shares @ (np.array(variances) + deviations**2), 0.0)
         nugget = float(shares @ np.array([m.nugget for m in self.mixtures]))
-        return _RewardMoments(center, apart, learnable, nugget)
+        return _RewardMoments(center, deviations, learnable, nugget)
 
     @cached_property
     def _later(self) -> _RewardMoments:
@@ -215,7 +218,7 @@ class MixturePrediction:
         return self._moments([(m.later_mean, m.later_covariance) for m in self.mixtures])
 
     def forecast(self) -> Forecast:
-        """Return the forecast of the later time."""
+        """Return the forecast for the later time."""
         later = self._later
         return Forecast(
             self.origin + later.mean,
@@ -224,29 +227,30 @@ class MixturePrediction:
         )
 
     def joint_posterior(self, noise_variance: float, beta: float) -> JointPosterior:
-        """Return the posterior of the later time, with what readings now would change about it.
+        """Return the joint posterior of a decision at the later time and of readings at the present.
 
         Parameters
         ----------
         noise_variance : float
-            Of the sensor.
+            Noise variance of the sensor.
         beta : float
             Confidence width, in deviations.
         """
         forecast, mixtures, later = self.forecast(), self.mixtures, self._later
-        now = self._moments([(m.mean, m.covariance) for m in mixtures])
+        present = self._moments([(m.mean, m.covariance) for m in mixtures])
 
         def covariance(rows: Rows, others: Rows | slice, at_later: bool) -> Array:
-            """Return the covariance of rewards now with those at others, now or at the later time."""
+            """Return the covariance of present rewards with present or later ones at `others`."""
             r = np.asarray(rows, dtype=np.int64)
             s = others if isinstance(others, slice) else np.asarray(others, dtype=np.int64)
-            then = later if at_later else now
-            total = np.zeros((len(r), len(then.mean[s])))
-            for m, here, there in zip(mixtures, now.apart, then.apart, strict=True):
+            moments = later if at_later else present
+            total = np.zeros((len(r), len(moments.mean[s])))
+            deviations = zip(mixtures, present.deviations, moments.deviations, strict=True)
+            for m, left, right in deviations:
                 state = m.cross_covariance if at_later else m.covariance
                 total += (m.weight * m.basis[r] @ state) @ m.basis[s].T
-                if len(mixtures) > 1:  # a single one is nowhere apart from the mean of all
-                    total += (m.weight * here[r])[:, None] * there[s]
+                if len(mixtures) > 1:  # the deviations of a single mixture are 0
+                    total += (m.weight * left[r])[:, None] * right[s]
                 if not (at_later or isinstance(s, slice)):
                     total += m.weight * (r[:, None] == s) * m.residual[r][:, None]
             return total
@@ -255,22 +259,22 @@ class MixturePrediction:
             forecast.mean,
             forecast.learnable,
             beta,
-            noise_variance + now.nugget,
+            noise_variance + present.nugget,
             lambda rows, others=ALL_POINTS: covariance(rows, others, at_later=True),
             lambda rows, others: covariance(rows, others, at_later=False),
-            now.learnable,
+            present.learnable,
         )
 
 
-# --- the share of a deviation that later readings would remove ------------------------------------
+# --- the fraction of a deviation that later readings would remove ---------------------------------
 # [LX] = Y. Liu, B. Van Roy and K. Xu. Nonstationary bandit learning via predictive sampling. AISTATS
-# 2023. They draw the expectation of the next reward given all readings after it; here the deviation of
-# that expectation is the width of a bound.
+# 2023. They sample the expectation of the next reward given all readings after it. Here the
+# deviation of that expectation is the width of a bound.
 
 
 @dataclass(frozen=True)
 class _ModelOnPoints:
-    """A model on some points, as a key of a cache: equal for the same model on the same points."""
+    """A model on some points, as the key of a cache."""
 
     model: ModelSpec
     shape: tuple[int, ...]
@@ -278,50 +282,49 @@ class _ModelOnPoints:
     dynamics: Dynamics = field(compare=False, repr=False)
 
 
-def persistent_share(filters: Filters, points: Array, noise_variance: float) -> Array:
-    """Return the share (A,) of the deviation of a reward that readings after the decision would remove.
+def compute_persistent_share(filters: Filters, points: Array, noise_variance: float) -> Array:
+    """Return the fraction (A,) of each reward's deviation that readings after it would remove.
 
-    The next reward is expected anew once all points were read for 32 steps: the share is the deviation
-    of that change, over the deviation of the reward without its nugget. It is 0 where the reward is
-    forgotten at once, and near 1 where points differ for long.
+    If all points were read in the `later_steps` after a decision, the expectation of its reward would
+    change. The fraction is the deviation of that change over the deviation of the reward without its
+    nugget. It is 0 if the reward is forgotten at once, and near 1 if points differ permanently.
 
     Parameters
     ----------
     filters : Filters
-        A single model, at the time of the decision.
+        The filter of a single model, at the time of the decision.
     points : array of shape (A, d)
     noise_variance : float
-        Of the sensor.
+        Noise variance of the sensor.
     """
     dynamics, P = filters.dynamics, filters.covariance[0]
     noise = float(dynamics.nugget[0]) + noise_variance / float(filters.variance[0])
     model = _ModelOnPoints(filters.models[0], points.shape, points.tobytes(), dynamics)
     J = later_precision(model, round(math.log(noise) / math.log(CONFIG.noise_ratio)))
-    # Later readings move the expectation of the state by a variable of the covariance
-    # P - (P^-1 + J)^-1, which is what [LX] sample. With P = C C', P^-1 + J is
-    # C'^-1 (1 + C' J C) C^-1.
+    # Later readings change the expectation of the state by a random variable with the covariance
+    # P - (P^-1 + J)^-1, which [LX] sample. With P = C C', P^-1 + J = C'^-1 (1 + C' J C) C^-1.
     root = linalg.square_root(P)
     change = root @ root.T - _weighted_square(root.T @ J @ root, root.T)
     H = dynamics.observation(np.arange(len(points)))
     covariances = (change + change.T) / 2, P
-    removable, total = (np.einsum("ij,jk,ik->i", H, each, H) for each in covariances)
+    removable, total = (np.einsum("ij,jk,ik->i", H, C, H) for C in covariances)
     share = np.maximum(removable, 0.0) / np.maximum(total, np.finfo(float).tiny)
     return np.asarray(np.sqrt(np.minimum(share, 1.0)))
 
 
 @lru_cache(maxsize=48)
 def later_precision(model: _ModelOnPoints, noise_power: int) -> Array:
-    """Return the information of readings after a decision about the state at it, a precision (S, S).
+    """Return the precision (S, S) with which readings after a decision determine its state.
 
-    It is computed from the last step backwards: a reading of all points adds H' H / noise to the
-    precision J about a state, and a step back with the transition F and process noise Q turns it into
+    It is computed from the last step backwards. Readings of all points add H' H / noise to the precision
+    J of a state. A step back, with the transition F and process noise Q, changes J to
     F' (J^-1 + Q)^-1 F.
 
     Parameters
     ----------
     model : _ModelOnPoints
     noise_power : int
-        The noise is 1.1 to this power, in units of the squared scale.
+        The noise variance is `noise_ratio` to this power, in units of the squared scale.
     """
     dynamics = model.dynamics
     H = dynamics.observation(np.arange(len(dynamics.basis)))

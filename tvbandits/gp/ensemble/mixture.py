@@ -1,19 +1,19 @@
-"""An ensemble of models, weighted by how well they predict: dynamic model averaging of Kalman filters.
+"""Weight Kalman filters by their predictions: dynamic model averaging.
 
-It is for learning which models hold, without ever fitting one again. The readings of one time after the
-other go in; out come forecasts of all points, and the joint posterior that questions are chosen by.
+The ensemble learns which models predict well, without fitting any of them. It is updated with the
+readings of one time after the other, and returns forecasts of all points and the joint posterior with
+which expert queries are selected.
 
 After each step the log weight of a model is multiplied by a forgetting factor, and grows by half of its
-log predictive density of the readings.
+log predictive density of the readings. There are three additions:
 
-Three things are special:
-
-- A model of little weight is inactive: it keeps its state, and the steps since are a backlog. When it is
-  the turn of its group, or after a step with large innovations, it is updated with the backlog at once
-  and weighted by each of its steps, as if it had been active. Predictions miss it for at most 16 steps.
-- On a smooth function the first guess of the filters' scale counts for many innovations. It follows from
-  the first steps, which are replayed with it.
-- All deviations are inflated if innovations have been larger than predicted.
+- A model of low weight becomes inactive. Its state stays, and later steps are stored as a backlog. Once
+  in each period, or after a step with large innovations, the models of a group are updated with the
+  backlog at once and weighted by each of its steps, as if they had been active. Predictions lack them
+  for at most 16 steps.
+- On a smooth function the first guess of the filters' scale has the weight of many innovations. It comes
+  from the first steps, which are replayed with it.
+- All deviations are inflated if innovations were larger than predicted.
 
 Prior art: dynamic model averaging [Raf], ensembles of Gaussian processes on random features [IE], BONE
 [BN]; a Kalman filter as an exact Gaussian process in space and time [Tod] (`docs/references.md`).
@@ -29,7 +29,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 
 from tvbandits.data import replace_fields
 from tvbandits.gp.calibration import CONFIG as CALIBRATION_CONFIG
@@ -40,15 +39,15 @@ from tvbandits.gp.ensemble.filters import (
     Innovations,
     StepReadings,
     batch_slices,
-    batched_update,
-    filters_at_prior,
+    initial_filters,
     step_batches,
+    update_batch,
 )
 from tvbandits.gp.ensemble.forecasts import (
     Forecast,
     MixtureMoments,
     MixturePrediction,
-    persistent_share,
+    compute_persistent_share,
 )
 from tvbandits.gp.ensemble.models import (
     CONFIG as MODEL_CONFIG,
@@ -63,51 +62,54 @@ from tvbandits.validation import Array, Index
 
 @dataclass(frozen=True)
 class MixtureConfig:
-    """The constants of the weights, and of what follows from the first steps.
+    """Constants of the weights and of the first steps.
 
     Attributes
     ----------
     forgetting : float
         Factor on the log weights in each step, so that evidence counts for about 100 steps.
     evidence_power : float
-        Factor on the log density of a step, below 1 because no model is right: with 1 the weights
-        settle after a few readings, and in half of the runs on a network with one place far above all
-        others it was never found.
+        Factor on the log density of a step. It is below 1 because no model is true: with 1 the weights
+        settled after a few readings, and in half of the runs on a network with one place far above all
+        others the bandit never found that place.
     active_weight : float
-        A model is inactive below this share of the largest weight.
-    turn_period : int
-        Steps between two turns of a group of inactive models.
+        A model is inactive if its weight is below this fraction of the largest one.
+    update_period : int
+        Steps between two updates of a group of inactive models.
     large_innovation : float
-        After a step with a larger mean squared standardised innovation all models are updated with their
-        backlog, as one of them may explain it.
+        After a step with a larger mean squared standardised innovation, all inactive models are updated
+        with their backlog, because one of them may explain it.
     predicting_weight : float
-        Active models below this share of the largest weight are left out of predictions, to save time.
+        Active models below this fraction of the largest weight are left out of predictions, to save
+        time.
     innovation_rate : float
-        Weight of the latest step in the mean squared innovation and in the coverage: about 20 steps.
+        Weight of the latest step in the running means of squared innovations and of the coverage, which
+        therefore extend over about 20 steps.
     start_steps : tuple of int
-        After so many steps an ensemble whose first guess of the scale counts for many innovations starts
-        anew, with the origin and scale of the readings so far.
+        The steps after which an ensemble whose first guess of the scale has the weight of many
+        innovations restarts with the origin and scale of the readings so far.
     function_scale_count : float
-        Number of innovations that the first guess of the scale is worth on a smooth function. A bandit
-        that plays near a peak sees little of how far the function varies: with a small count it would
-        soon take all of it for as flat as the peak.
+        Weight of the first guess of the scale on a smooth function, in innovations. A bandit that plays
+        near a peak sees little of the range of the function; with a small weight the whole function
+        would soon seem as flat as the peak.
     smallest_signal : float
-        The first variance of rewards is at least this times that of the noise, as one step's readings
-        may be equal by chance. From later readings the noise is subtracted if their variance is below
-        this, since it is most of it then.
+        The first variance of the rewards is at least this times the noise variance, because the readings
+        of one step may be equal by chance. If the variance of later readings is below this limit, the
+        noise variance, which is then most of it, is subtracted.
     smallest_share : float
-        What is left of the variance then is at least this share of the noise: 16 readings do not
-        distinguish less from zero.
+        The variance after that subtraction is at least this fraction of the noise variance, because 16
+        readings do not distinguish less from zero.
     capacity : int
-        Most numbers in the covariances of all models: it bounds memory and the time of a step.
+        The largest number of entries in the covariances of all models, which bounds memory and the time
+        of a step.
     prune_steps : tuple of int
-        After so many steps the lighter half of the models is dropped, if they are above the capacity.
+        The steps after which the models of lower weight are dropped if they exceed the capacity.
     """
 
     forgetting: float = 0.99
     evidence_power: float = 0.5
     active_weight: float = 1e-3
-    turn_period: int = 16
+    update_period: int = 16
     large_innovation: float = 4.0
     predicting_weight: float = 1e-2
     innovation_rate: float = 0.05
@@ -126,30 +128,33 @@ CONFIG = MixtureConfig()
 
 
 def update_weights(log_weights: Array, log_likelihood: Array) -> Array:
-    """Return the log weights (M,) of models after s steps with these log predictive densities (s, M)."""
+    """Return the log weights (M,) of models after s steps with log predictive densities (s, M)."""
     for step in log_likelihood:
         log_weights = CONFIG.forgetting * log_weights + CONFIG.evidence_power * step
     return log_weights
 
 
-def squared_innovations(
+def standardise_innovations(
     weights: Array, errors: Array, innovations: Sequence[Innovations]
 ) -> tuple[float, ...]:
-    """Return the squared standardised innovations of the mixture, by errors (M, n) of its models."""
-    variances = np.concatenate([each.variances for each in innovations])
+    """Return the squared standardised innovations of the mixture, from its models' errors (M, n)."""
+    variances = np.concatenate([batch.variances for batch in innovations])
     mean = weights @ errors
     variance = weights @ (variances + (errors - mean) ** 2)
     return tuple(np.minimum(mean**2 / variance, CALIBRATION_CONFIG.largest_square).tolist())
 
 
 def split_by_group(values: NDArray[Any], filters: Sequence[Filters]) -> list[NDArray[Any]]:
-    """Return values of all models as those of each batch of filters."""
-    return np.split(values, np.cumsum([len(each) for each in filters])[:-1])
+    """Split an array over all models into one array for each batch of filters."""
+    return np.split(values, np.cumsum([len(batch) for batch in filters])[:-1])
 
 
 def prune(filters: Sequence[Filters], log_weights: Array) -> tuple[tuple[Filters, ...], Array]:
-    """Drop the lighter half of the models if their covariances are above the capacity."""
-    sizes = np.concatenate([np.full(len(each), each.dynamics.size**2) for each in filters])
+    """Return filters and log weights without the models of lower weight, if above the capacity.
+
+    At least half of the models stay.
+    """
+    sizes = np.concatenate([np.full(len(batch), batch.dynamics.size**2) for batch in filters])
     if sizes.sum() <= CONFIG.capacity:
         return tuple(filters), log_weights
     order = np.argsort(-log_weights, kind="stable")
@@ -157,7 +162,7 @@ def prune(filters: Sequence[Filters], log_weights: Array) -> tuple[tuple[Filters
     heavy = np.zeros(len(order), dtype=bool)
     heavy[order[: max((len(order) + 1) // 2, int(fits.sum()), 1)]] = True
     parts = zip(filters, split_by_group(heavy, filters), strict=True)
-    return tuple(each.take(part) for each, part in parts if part.any()), log_weights[heavy]
+    return tuple(batch.take(mask) for batch, mask in parts if mask.any()), log_weights[heavy]
 
 
 # --- inactive models ------------------------------------------------------------------------------
@@ -165,17 +170,17 @@ def prune(filters: Sequence[Filters], log_weights: Array) -> tuple[tuple[Filters
 
 @dataclass(frozen=True)
 class ModelGroup:
-    """Models of the same features, with their log weights (M,), at the time of their latest readings."""
+    """Models with the same features and their log weights (M,), at the time of their latest update."""
 
     filters: Filters
     log_weights: Array
     time: float
 
     def catch_up(self, backlog: Sequence[StepReadings], step_length: float) -> ModelGroup:
-        """Return the group, updated with all readings of the backlog since its time."""
+        """Return the group updated with the readings of the backlog after its time."""
         filters, log_weights, time = self.filters, self.log_weights, self.time
-        for steps in step_batches([each for each in backlog if each.t > self.time]):
-            filters, log_likelihood = batched_update(filters, time, steps, step_length)
+        for steps in step_batches([step for step in backlog if step.t > self.time]):
+            filters, log_likelihood = update_batch(filters, time, steps, step_length)
             log_weights = update_weights(log_weights, log_likelihood)
             time = steps[-1].t
         return ModelGroup(filters, log_weights, time)
@@ -183,7 +188,7 @@ class ModelGroup:
 
 @dataclass(frozen=True)
 class InactiveModels:
-    """The inactive models, at most one `ModelGroup` of the same features, and the steps they lack."""
+    """The inactive models, one `ModelGroup` for the same features, and the steps that they lack."""
 
     groups: tuple[ModelGroup, ...] = ()
     backlog: tuple[StepReadings, ...] = ()
@@ -193,7 +198,7 @@ class InactiveModels:
         active: Sequence[Filters],
         log_weights: Array,
         step: StepReadings,
-        turn: int | None,
+        due_group: int | None,
         step_length: float,
     ) -> tuple[tuple[Filters, ...], Array, InactiveModels]:
         """Return the active models, their log weights, and the inactive models, after a step.
@@ -201,57 +206,60 @@ class InactiveModels:
         Parameters
         ----------
         active : sequence of Filters
-            At the end of the step.
+            The active models at the end of the step.
         log_weights : array of shape (active models,)
         step : StepReadings
-        turn : int or None
-            The group whose turn it is to be updated with its backlog; None: all groups.
+        due_group : int or None
+            The group that is updated with its backlog; None for all groups.
         step_length : float
             Duration of a step.
         """
         backlog = (*self.backlog, step) if self.groups else ()
-        groups = {each.group for each in active} | {each.filters.group for each in self.groups}
-        turns = [group for group in sorted(groups) if turn in (None, group)]
-        if not turns:
+        numbers = {filters.group for filters in active}
+        numbers |= {group.filters.group for group in self.groups}
+        due = [number for number in sorted(numbers) if due_group in (None, number)]
+        if not due:
             return tuple(active), log_weights, InactiveModels(self.groups, backlog)
         pairs = zip(active, split_by_group(log_weights, active), strict=True)
-        active_groups = {each.group: ModelGroup(each, part, step.t) for each, part in pairs}
-        inactive_groups = {each.filters.group: each for each in self.groups}
+        active_groups = {
+            filters.group: ModelGroup(filters, part, step.t) for filters, part in pairs
+        }
+        inactive_groups = {group.filters.group: group for group in self.groups}
         comparable = list(active_groups.values())
-        for group in turns:
-            if group in inactive_groups:
-                inactive_groups[group] = inactive_groups[group].catch_up(backlog, step_length)
-                comparable.append(inactive_groups[group])
-        largest = max(float(each.log_weights.max()) for each in comparable)
+        for number in due:
+            if number in inactive_groups:
+                inactive_groups[number] = inactive_groups[number].catch_up(backlog, step_length)
+                comparable.append(inactive_groups[number])
+        largest = max(float(group.log_weights.max()) for group in comparable)
         threshold = largest + math.log(CONFIG.active_weight)
-        for group in turns:
-            _sort_by_weight(group, active_groups, inactive_groups, threshold)
-        inactive = tuple(inactive_groups[group] for group in sorted(inactive_groups))
-        earliest = min((each.time for each in inactive), default=math.inf)
-        backlog = tuple(each for each in backlog if each.t > earliest)
-        ordered = [active_groups[group] for group in sorted(active_groups)]
-        log_weights = np.concatenate([each.log_weights for each in ordered])
-        filters = tuple(each.filters for each in ordered)
+        for number in due:
+            _split_by_weight(number, active_groups, inactive_groups, threshold)
+        inactive = tuple(inactive_groups[number] for number in sorted(inactive_groups))
+        earliest = min((group.time for group in inactive), default=math.inf)
+        backlog = tuple(readings for readings in backlog if readings.t > earliest)
+        groups = [active_groups[number] for number in sorted(active_groups)]
+        log_weights = np.concatenate([group.log_weights for group in groups])
+        filters = tuple(group.filters for group in groups)
         return filters, log_weights, InactiveModels(inactive, backlog)
 
 
-def _sort_by_weight(
-    group: int, active: dict[int, ModelGroup], inactive: dict[int, ModelGroup], threshold: float
+def _split_by_weight(
+    number: int, active: dict[int, ModelGroup], inactive: dict[int, ModelGroup], threshold: float
 ) -> None:
-    """Move the models of a group to the active or to the inactive ones, by their weights."""
-    parts = [groups[group] for groups in (active, inactive) if group in groups]
-    heavy_stay = group not in active or (active[group].log_weights >= threshold).all()
-    light_stay = group not in inactive or (inactive[group].log_weights < threshold).all()
-    if heavy_stay and light_stay:
+    """Reassign the models of the group `number` to the active or inactive ones by their weights."""
+    parts = [groups[number] for groups in (active, inactive) if number in groups]
+    active_stay = number not in active or (active[number].log_weights >= threshold).all()
+    inactive_stay = number not in inactive or (inactive[number].log_weights < threshold).all()
+    if active_stay and inactive_stay:
         return
-    filters, *others = (each.filters for each in parts)
+    filters, *others = (part.filters for part in parts)
     filters = filters.concatenate(others[0]) if others else filters
-    log_weights = np.concatenate([each.log_weights for each in parts])
+    log_weights = np.concatenate([part.log_weights for part in parts])
     heavy = log_weights >= threshold
     for groups, mask in ((active, heavy), (inactive, ~heavy)):
-        groups.pop(group, None)
+        groups.pop(number, None)
         if mask.any():
-            groups[group] = ModelGroup(filters.take(mask), log_weights[mask], parts[0].time)
+            groups[number] = ModelGroup(filters.take(mask), log_weights[mask], parts[0].time)
 
 
 # --- the ensemble ---------------------------------------------------------------------------------
@@ -259,15 +267,15 @@ def _sort_by_weight(
 
 @dataclass(frozen=True)
 class CurrentStep:
-    """The readings of the present time, and how well the active models predicted them.
+    """The readings of the present time, with their log likelihood and innovations.
 
     Attributes
     ----------
     readings : StepReadings
     log_likelihood : array of shape (sum of M,)
-        Of the active models, in the unit of reward.
+        Log likelihoods of the active models, in the unit of the reward.
     squared_innovations : tuple of float
-        Of the mixture, standardised.
+        Squared standardised innovations of the mixture.
     """
 
     readings: StepReadings
@@ -283,37 +291,38 @@ class CurrentStep:
 
 @dataclass(frozen=True)
 class FilterEnsemble:
-    """Weighted Kalman filters on fixed points, an immutable value that `FilterEnsemble.of` makes.
+    """An immutable ensemble of weighted Kalman filters on fixed points; `of` returns a new one.
 
     Attributes
     ----------
     points : array of shape (A, d)
     models : tuple of ModelSpec
-        All models; `active_models` are a part of them.
+        All models, of which `active_models` are a subset.
     noise_variance : float
-        Of a reading without its own: that of the sensor, to which the learned nugget adds.
+        Noise variance of the sensor, for readings without a stated one; the learned nugget is added.
     step_length : float
-        Duration of a step, the unit of the models' times: by default that between the first two times.
+        Duration of a step, the unit of the models' time scales; by default that between the first two
+        times.
     filters : tuple of Filters
-        Of the active models.
+        The filters of the active models.
     origin : float
-        Rewards are stored relative to it, against cancellation.
+        Constant that is subtracted from rewards, against cancellation.
     time : float
-        Of the latest readings; NaN before the first.
+        The time of the latest readings; NaN before the first.
     steps : int
         Number of times with readings before the present one.
     mean_squared_innovation : float
-        Of the standardised innovations; 1 if the deviations are right.
+        Running mean of squared standardised innovations; 1 if deviations are as predicted.
     coverage : float
-        Share of 95% intervals that held the reading, over the same steps.
+        Fraction of 95% intervals that contained the reading, over the same steps.
     first_scale : float
-        The first guess of the scale, in the unit of reward; 0 before the first reading.
+        The first guess of the scale, in the unit of the reward; 0 before the first reading.
     scale_count : float
-        Number of innovations that the first guess of the scale is worth.
+        Weight of the first guess of the scale, in innovations.
     prior_weights : tuple of pairs (ModelSpec, weight)
-        From other bandits: they are half of the prior weights, the other half is equal for all.
+        Weights learned by other bandits. They are half of the prior weights; the other half is uniform.
     prior_scale : float
-        Smallest first guess of the scale; 0: none.
+        The smallest first guess of the scale; 0 for none.
     """
 
     points: Array
@@ -332,7 +341,7 @@ class FilterEnsemble:
     prior_scale: float = 0.0
     _log_weights: Array = field(default_factory=lambda: np.zeros(0))
     _current: CurrentStep = field(default_factory=lambda: CurrentStep.empty((), math.nan))
-    # Of the first steps, in the unit of reward: they are replayed with another origin and scale.
+    # Readings of the first steps in the unit of the reward, for a replay with another origin and scale.
     _first_readings: tuple[StepReadings, ...] = ()
     _inactive: InactiveModels = field(default_factory=InactiveModels)
 
@@ -353,11 +362,12 @@ class FilterEnsemble:
         points : array of shape (A, d)
         noise_variance : float
         models : sequence of ModelSpec, optional
-            None: `models_for(points)`, as far as features can represent them.
+            By default those of `models_for(points)` that features can represent.
         both : bool
-            As of `models_for`; the first guess of the scale counts as for a function then.
+            See `models_for`. If it adds models, the first guess of the scale has the weight that it has
+            for a function.
         season : float, optional
-            Period of a season, as of `models_for`.
+            Period of a season; see `models_for`.
         """
         network = models is None and len(points) <= MODEL_CONFIG.largest_network
         rivals = both and allows_both_kinds(points, season)
@@ -369,22 +379,24 @@ class FilterEnsemble:
             scale_count=1.0 if plain else CONFIG.function_scale_count,
         )
 
-    # --- what it has learned ----------------------------------------------------------------------
+    # --- weights and scales -----------------------------------------------------------------------
 
     @cached_property
     def active_models(self) -> tuple[ModelSpec, ...]:
         """Return the active models, in the order of `weights`."""
-        return tuple(each for filters in self.filters for each in filters.models)
+        return tuple(model for filters in self.filters for model in filters.models)
 
     @cached_property
     def squared_scales(self) -> Array:
-        """Return the squared scales of the active models, in the unit of reward squared."""
-        return np.concatenate([each.variance for each in self.filters])
+        """Return the squared scales of the active models, in the unit of the reward squared."""
+        return np.concatenate([filters.variance for filters in self.filters])
 
     @cached_property
     def weights(self) -> Array:
-        """Return the weights of the active models, whose sum is 1."""
-        return np.asarray(softmax(self._updated_log_weights))
+        """Return the weights of the active models, with the sum 1."""
+        log_weights = self._updated_log_weights
+        weights = np.exp(log_weights - log_weights.max())
+        return np.asarray(weights / weights.sum())
 
     @cached_property
     def _updated_log_weights(self) -> Array:
@@ -393,67 +405,71 @@ class FilterEnsemble:
 
     @property
     def inflation(self) -> float:
-        """Return the factor on deviations, above 1 if innovations have been larger than predicted."""
+        """Return the factor on deviations; it is above 1 if innovations were larger than predicted."""
         return float(np.sqrt(max(self.mean_squared_innovation, 1.0)))
 
     @property
     def nugget(self) -> float:
-        """Return the variance of the nugget, the mean over the models."""
-        nuggets = np.concatenate([each.dynamics.nugget for each in self.filters])
+        """Return the variance of the nugget, averaged over the models."""
+        nuggets = np.concatenate([filters.dynamics.nugget for filters in self.filters])
         return float((self.weights * self.squared_scales * nuggets).cumsum()[-1])
 
     # --- predictions ------------------------------------------------------------------------------
 
-    def steps_until(self, t: float) -> float:
-        """Return the steps to a time; 1 or 0 while the duration of a step is unknown."""
+    def count_steps(self, t: float) -> float:
+        """Return the number of steps until `t`; 1 or 0 as long as the duration of a step is unknown."""
         if math.isfinite(self.step_length):
             return (t - self.time) / self.step_length
         return float(t > self.time)
 
     def advance(self, t: float) -> FilterEnsemble:
-        """Return the ensemble at a later time, for questions about that time; it has no new readings."""
+        """Return the ensemble predicted to a later time, without new readings."""
         if not self.filters or t <= self.time:
             return self
-        h = self.steps_until(t)
-        return replace(self, time=t, filters=tuple(each.predict(h) for each in self.filters))
+        h = self.count_steps(t)
+        filters = tuple(filters.predict(h) for filters in self.filters)
+        return replace(self, time=t, filters=filters)
 
     def predict(self, t: float) -> Forecast:
-        """Return the forecast of all points at a time, not before the latest readings."""
+        """Return the forecast of all points at time `t`, which is not before the latest readings."""
         return self._prediction(t, with_present=False).forecast()
 
     def joint_posterior(self, t: float, beta: float = 2.0) -> JointPosterior:
-        """Return the posterior of the rewards at a time, with what readings now would change about it.
+        """Return the joint posterior of rewards at time `t` and of readings at the present time.
 
-        The noise of a reading is that of the sensor and the nugget: neither is informative about the
-        next step.
+        The noise of a reading is sensor noise plus the nugget; both say nothing about time `t`.
         """
         prediction = self._prediction(t, with_present=True)
         return prediction.joint_posterior(self.noise_variance, beta)
 
     def persistent_share(self, t: float) -> Array:
-        """Return the persistent share (A,) of a decision at a time, not before the latest readings.
+        """Return the fraction (A,) of deviations at time `t` that later readings would remove.
 
-        As `forecasts.persistent_share`, under the model of the largest weight; 1 before any reading.
+        It is computed by `forecasts.compute_persistent_share` under the model of the largest weight; it
+        is 1 before any reading.
         """
         if not self.filters:
             return np.ones(len(self.points))
         heaviest = np.arange(len(self.weights)) == first_argmax(self.weights)
         parts = zip(self.filters, split_by_group(heaviest, self.filters), strict=True)
-        model = next(each.take(part) for each, part in parts if part.any())
-        model = model.predict(self.steps_until(t))
-        return persistent_share(model, self.points, self.noise_variance)
+        model = next(filters.take(mask) for filters, mask in parts if mask.any())
+        model = model.predict(self.count_steps(t))
+        return compute_persistent_share(model, self.points, self.noise_variance)
 
     def _prediction(self, t: float, with_present: bool) -> MixturePrediction:
-        """Return the prediction of all models but the lightest, for a time and, if asked, for now."""
-        h = self.steps_until(t)
+        """Return the prediction for time `t` and, `with_present`, for the present time.
+
+        Models of very low weight are left out.
+        """
+        h = self.count_steps(t)
         weights = self.weights
         weights = np.where(weights >= CONFIG.predicting_weight * weights.max(), weights, 0.0)
         weights /= weights.sum()
-        by_basis: dict[str, list[tuple[Filters, Array]]] = {}
-        for each, part in zip(self.filters, split_by_group(weights, self.filters), strict=True):
+        parts_by_basis: dict[str, list[tuple[Filters, Array]]] = {}
+        for filters, part in zip(self.filters, split_by_group(weights, self.filters), strict=True):
             if np.count_nonzero(part):
-                by_basis.setdefault(each.dynamics.basis_key, []).append((each, part))
-        mixtures = [MixtureMoments.of(parts, h, with_present) for parts in by_basis.values()]
+                parts_by_basis.setdefault(filters.dynamics.basis_key, []).append((filters, part))
+        mixtures = [MixtureMoments.of(parts, h, with_present) for parts in parts_by_basis.values()]
         return MixturePrediction(mixtures, self.origin, self.inflation)
 
     # --- readings ---------------------------------------------------------------------------------
@@ -461,16 +477,18 @@ class FilterEnsemble:
     def update(
         self, rows: Sequence[int] | Index, values: Array, variance: Array | float | None, t: float
     ) -> FilterEnsemble:
-        """Return the ensemble with readings of some points at a time, not before the latest.
+        """Return the ensemble given readings of one time, which is not before the latest readings.
 
         Parameters
         ----------
         rows : sequence of n int
             Numbers of the points.
         values : array of shape (n,)
+            Rewards.
         variance : array of shape (n,) or float, optional
-            Noise variances of the readings. None: `noise_variance`.
+            Noise variances of the readings; by default `noise_variance`.
         t : float
+            The time of the readings.
         """
         index, y = np.asarray(rows), values
         noise = np.full(y.shape, self.noise_variance if variance is None else variance)
@@ -478,24 +496,24 @@ class FilterEnsemble:
         if not self.filters:
             smallest = CONFIG.smallest_signal * float(noise.mean())
             first = max(float(y.var()), smallest, self.prior_scale**2)
-            ensemble = self._at_prior(float(y.mean()), first)
+            ensemble = self._start_from_prior(float(y.mean()), first)
         if len(y) > FILTER_CONFIG.batch_size:
             for part in batch_slices(len(y)):
                 ensemble = ensemble.update(index[part], y[part], noise[part], t)
             return ensemble
-        starts = ensemble._learns_scale() and ensemble.steps + 1 in CONFIG.start_steps
-        if starts and t != ensemble.time:
-            ensemble = ensemble._start_anew()
+        restarts = ensemble._learns_scale() and ensemble.steps + 1 in CONFIG.start_steps
+        if restarts and t != ensemble.time:
+            ensemble = ensemble._restart()
         return ensemble._begin_step(t)._add_readings(index, y, noise)
 
     def _add_readings(self, index: Index, y: Array, noise: Array) -> FilterEnsemble:
-        """Return the ensemble with readings of the present time."""
+        """Return the ensemble given readings of the present time."""
         raw = StepReadings(self.time, index, y, noise)
         z = y - self.origin
-        pairs = [each.update(index, z, noise) for each in self.filters]
-        innovations, current = [each for _, each in pairs], self._current
-        errors = np.concatenate([each.errors for each in innovations])
-        squares = squared_innovations(self.weights, errors, innovations)
+        pairs = [filters.update(index, z, noise) for filters in self.filters]
+        innovations, current = [innovations for _, innovations in pairs], self._current
+        errors = np.concatenate([batch.errors for batch in innovations])
+        squares = standardise_innovations(self.weights, errors, innovations)
         old = current.readings
         readings = StepReadings(
             self.time,
@@ -503,7 +521,7 @@ class FilterEnsemble:
             np.concatenate([old.values, z]),
             np.concatenate([old.noise, noise]),
         )
-        likelihood = np.concatenate([each.log_likelihood for each in innovations])
+        likelihood = np.concatenate([batch.log_likelihood for batch in innovations])
         likelihood = current.log_likelihood + likelihood
         return replace_fields(
             self,
@@ -513,7 +531,7 @@ class FilterEnsemble:
         )
 
     def _begin_step(self, t: float) -> FilterEnsemble:
-        """Return the ensemble at a time; the readings before it have changed the weights then."""
+        """Return the ensemble at time `t`, with weights updated by the readings before `t`."""
         if t == self.time:
             return self
         if np.isnan(self.time):
@@ -532,14 +550,14 @@ class FilterEnsemble:
         if steps in CONFIG.prune_steps:
             filters, log_weights = prune(filters, log_weights)
         if steps >= CONFIG.start_steps[-1]:
-            surprising = np.array(squared).mean() > CONFIG.large_innovation
-            turn = None if surprising else steps % CONFIG.turn_period
+            is_large = np.array(squared).mean() > CONFIG.large_innovation
+            due_group = None if is_large else steps % CONFIG.update_period
             filters, log_weights, inactive = inactive.exchange(
-                filters, log_weights, self._current.readings, turn, step_length
+                filters, log_weights, self._current.readings, due_group, step_length
             )
         if not np.isfinite(self.step_length):
-            filters = tuple(each.with_periods_in_steps(step_length) for each in filters)
-        filters = tuple(each.predict((t - self.time) / step_length) for each in filters)
+            filters = tuple(batch.convert_periods(step_length) for batch in filters)
+        filters = tuple(batch.predict((t - self.time) / step_length) for batch in filters)
         return replace_fields(
             self,
             step_length=step_length,
@@ -553,23 +571,23 @@ class FilterEnsemble:
             _inactive=inactive,
         )
 
-    def with_group(self, filters: Filters, t: float) -> FilterEnsemble:
-        """Return the ensemble at a time of readings, with filters in place of the group of their number.
+    def replace_group(self, filters: Filters, t: float) -> FilterEnsemble:
+        """Return the ensemble at time `t`, with `filters` in place of the group of the same number.
 
-        Together they have the weight that this group had, if it was active; else that of all others.
+        If that group was active, the new filters have its total weight; otherwise that of all others.
         """
         ensemble = self._begin_step(t)
         parts = split_by_group(ensemble._log_weights, ensemble.filters)
         pairs = list(zip(ensemble.filters, parts, strict=True))
-        same = [part for each, part in pairs if each.group == filters.group]
+        same = [part for batch, part in pairs if batch.group == filters.group]
         others = [pair for pair in pairs if pair[0].group != filters.group]
-        before = CONFIG.forgetting * np.concatenate(same or [part for _, part in others])
-        log_weight = float(np.logaddexp.reduce(before)) - math.log(len(filters))
+        previous = CONFIG.forgetting * np.concatenate(same or [part for _, part in others])
+        log_weight = float(np.logaddexp.reduce(previous)) - math.log(len(filters))
         inactive = ensemble._inactive
         groups = tuple(g for g in inactive.groups if g.filters.group != filters.group)
-        active = (*(each for each, _ in others), filters)
-        share = np.full(len(filters), log_weight / CONFIG.forgetting)
-        log_weights = [*(part for _, part in others), share]
+        active = (*(batch for batch, _ in others), filters)
+        new_log_weights = np.full(len(filters), log_weight / CONFIG.forgetting)
+        log_weights = [*(part for _, part in others), new_log_weights]
         return replace_fields(
             ensemble,
             filters=active,
@@ -580,14 +598,14 @@ class FilterEnsemble:
 
     # --- the first steps --------------------------------------------------------------------------
 
-    def _at_prior(self, origin: float, variance: float) -> FilterEnsemble:
+    def _start_from_prior(self, origin: float, variance: float) -> FilterEnsemble:
         """Return the ensemble before any reading, with this first guess of the squared scale."""
-        first = variance, self.scale_count
-        # An ensemble that starts anew has computed the features before.
+        guess = variance, self.scale_count
+        # An ensemble that restarts reuses its dynamics, and does not compute the features again.
         filters = tuple(
-            Filters.at_prior(each.dynamics, *first, each.group) for each in self.filters
+            Filters.from_prior(batch.dynamics, *guess, batch.group) for batch in self.filters
         )
-        filters = filters or filters_at_prior(self.models, self.points, *first)
+        filters = filters or initial_filters(self.models, self.points, *guess)
         return replace_fields(
             self,
             filters=filters,
@@ -600,37 +618,39 @@ class FilterEnsemble:
     def _prior_log_weights(self, filters: Sequence[Filters]) -> Array:
         """Return the logarithms of the prior weights of all models, up to a constant."""
         prior = dict(self.prior_weights)
-        models = [each for group in filters for each in group.models]
-        shares = np.array([prior.get(each, 0.0) for each in models])
-        return np.asarray(np.log1p(shares * len(models)))
+        models = [model for batch in filters for model in batch.models]
+        weights = np.array([prior.get(model, 0.0) for model in models])
+        return np.asarray(np.log1p(weights * len(models)))
 
     def _learns_scale(self) -> bool:
-        """Return whether the ensemble will start anew with another origin and scale."""
+        """Return whether the ensemble will restart with another origin and scale."""
         return self.scale_count > 1 and self.steps < CONFIG.start_steps[-1]
 
-    def _start_anew(self) -> FilterEnsemble:
-        """Return the ensemble with the origin and scale of all readings so far."""
-        y = np.concatenate([each.values for each in self._first_readings])
-        noises = np.concatenate([each.noise for each in self._first_readings])
+    def _restart(self) -> FilterEnsemble:
+        """Return the ensemble with its readings replayed, with their origin and scale."""
+        y = np.concatenate([readings.values for readings in self._first_readings])
+        noises = np.concatenate([readings.noise for readings in self._first_readings])
         noise, variance = float(np.mean(noises)), float(y.var())
         if variance < CONFIG.smallest_signal * noise:
             variance = max(variance - noise, CONFIG.smallest_share * noise)
-        return self._at_prior(float(np.median(y)), variance)._replay()
+        return self._start_from_prior(float(np.median(y)), variance)._replay()
 
     def _replay(self) -> FilterEnsemble:
-        """Return the ensemble with the first readings; those before the last time as batches.
+        """Return the ensemble updated with the first readings.
 
-        One time after the other they would take as long as all steps so far.
+        Those before the last time are processed in batches. Separate steps would take as long as all
+        steps so far.
         """
-        first, times = self._first_readings, sorted({each.t for each in self._first_readings})
-        past = [self._merge([each for each in first if each.t == t]) for t in times[:-1]]
+        first = self._first_readings
+        times = sorted({readings.t for readings in first})
+        past = [self._merge([part for part in first if part.t == t]) for t in times[:-1]]
         ensemble = replace_fields(
             self, time=times[0], steps=-1, mean_squared_innovation=1.0, coverage=0.95
         )
         for steps in step_batches(past):
             pairs = [
-                batched_update(each, ensemble.time, steps, self.step_length)
-                for each in ensemble.filters
+                update_batch(batch, ensemble.time, steps, self.step_length)
+                for batch in ensemble.filters
             ]
             filters, likelihoods = zip(*pairs, strict=True)
             log_likelihood = np.concatenate(likelihoods, axis=1)
@@ -643,14 +663,14 @@ class FilterEnsemble:
             )
         current = CurrentStep.empty(ensemble.filters, times[-1])
         ensemble = replace_fields(ensemble, _current=current)
-        for each in first:
-            if each.t == times[-1]:
-                ensemble = ensemble.update(each.rows, each.values, each.noise, each.t)
+        for part in first:
+            if part.t == times[-1]:
+                ensemble = ensemble.update(part.rows, part.values, part.noise, part.t)
         return replace_fields(ensemble, _first_readings=first)
 
     def _merge(self, parts: Sequence[StepReadings]) -> StepReadings:
-        """Return the readings of a time, which came in parts, with rewards less the origin."""
-        rows = np.concatenate([each.rows for each in parts])
-        above = np.concatenate([each.values for each in parts]) - self.origin
-        noise = np.concatenate([each.noise for each in parts])
-        return StepReadings(parts[0].t, rows, above, noise)
+        """Return the concatenated readings of one time, with rewards minus the origin."""
+        rows = np.concatenate([part.rows for part in parts])
+        values = np.concatenate([part.values for part in parts]) - self.origin
+        noise = np.concatenate([part.noise for part in parts])
+        return StepReadings(parts[0].t, rows, values, noise)

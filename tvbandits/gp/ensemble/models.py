@@ -1,14 +1,12 @@
-"""The models of an ensemble: which there are, and the prior covariance of each.
+"""Define the models of an ensemble and choose those for a domain.
 
-It is for choosing a set of models for a domain. Points go in; out comes a tuple of `ModelSpec`, plain
-values without any state, which `dynamics` turns into linear state-space models.
-
-Each model writes the reward at point x and time t as
+A model is a `ModelSpec`, a value without state that `dynamics` converts to a linear state-space model.
+It describes the reward at point x and time t as
 
     f(x, t) = constant + trend(t) + static(x, t) + drift(x, t) + season(x, t) + nugget(x, t),
 
-in units of a scale that the filter of the model learns. The nugget is independent at every point and
-time, so that no forecast can know it; the noise of the sensor comes on top of it and is not learned.
+in units of a scale that the filter of the model learns. The nugget is independent at each point and
+time, and therefore unpredictable. The noise of the sensor is added to it and is not learned.
 """
 
 from __future__ import annotations
@@ -27,72 +25,70 @@ from tvbandits.gp.kernels import matern
 from tvbandits.gp.posterior import LARGEST_NETWORK
 from tvbandits.validation import Array
 
-# The correlations of `gp.kernels.matern`; under "identity" different points are independent.
+# Names of the correlations of `gp.kernels.matern`; under "identity" different points are independent.
 Shape = Literal["identity", "matern12", "matern32", "matern52", "rbf"]
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The constants of the models, each with the reason for its value.
+    """Constants of the models, with the reasons for their values.
 
-    Variances are in units of the squared scale, times in steps, lengths in shares of the largest extent
-    of the points.
+    Variances are in units of the squared scale, time scales in steps, and length scales in units of the
+    largest extent of the points.
 
     Attributes
     ----------
     largest_network : int
-        Up to so many points are taken for the places of a network, each with a mean of its own; more
-        points are taken for a grid on a smooth function.
+        Domains of at most this many points are treated as networks, in which each place has its own
+        mean. Larger ones are treated as grids on which the reward is a smooth function.
     network_lengths : tuple of float
-        Correlation lengths of a network's drift: weather may be local, regional or wide.
+        Length scales of a network's drift, since weather may be local, regional or wide.
     network_times : tuple of float
-        Times after which that drift has decayed to 1/e: about one reading, or a few.
+        Time scales of that drift: about one reading, or a few.
     network_variances : tuple of triples (static, drift, nugget)
-        A tenth or a fifth of the variance is new at every reading; the rest is split between lasting
-        differences and drift.
+        The nugget is a tenth or a fifth of the variance; the rest is static or drift.
     network_trend : pair (variance, time)
         The trend varies about as much as the differences between places, over a few steps.
     static_length : float
-        Correlation length of static differences in the models where neighbours resemble each other;
-        in the other half of the models places are independent.
+        Length scale of the static part in half of the models; in the other half places are independent.
     static_time : float
-        Time after which static differences between places have decayed to 1/e. With 200 a bandit with
-        one reading a step returned to places that had been worse for a year.
+        Time scale of the static part. With 200, a bandit with one reading per step returned to places
+        that had been worse for a year.
     slow_lengths : tuple of float
-        Correlation lengths of the drift of the slow models, which are for readings more often than the
-        weather changes, as by the half-hour.
+        Length scales of the drift of the slow models, which are for readings more frequent than changes
+        of the weather, such as half-hourly ones.
     slow_parts : tuple of quadruples (time, drift, nugget, smooth)
-        Their drift lasts about ten steps, and in most of them next to nothing is new at every reading.
+        The drift of the slow models lasts about ten steps, and most of them have a very small nugget.
     slow_static : float
-        Variance of their static part: half of the total.
+        Variance of the static part of the slow models: half of the total.
     slow_trend : pair (variance, time)
-        Their trend is slower, too.
+        The trend of the slow models, which is slower, too.
     function_lengths : tuple of float
-        Length scales of a smooth function of one coordinate; times sqrt(d) in d coordinates, as
-        distances between points grow like that. They begin with equal weights: log-normal ones around a
-        length of 0.1 and 60 steps had a few per cent less regret on most of 14 fields, and missed the
+        Length scales of a smooth function of one coordinate. In d coordinates they are multiplied by
+        sqrt(d), like distances between points. Prior weights are equal: log-normal ones around a length
+        scale of 0.1 and 60 steps had a few per cent less regret on most of 14 fields, but missed the
         drifting bump in 10 of 20 runs instead of 6.
     function_drifts : tuple of pairs (time, smooth)
-        From a drift over five steps, which is smooth, to one over a hundred, which is rough.
+        From a smooth drift over five steps to a rough one over a hundred.
     function_static : tuple of float
-        Variance of the static part: as large as the drift, or small.
+        Variances of the static part: as large as the drift, or small.
     function_trend : pair (variance, time)
-        Small, as points of a function share less than places of a network do.
+        The trend is small, since points of a function have less in common than places of a network.
     function_nugget : float
-        Next to nothing, as a function is known up to the noise of its readings.
+        The nugget is very small, since a function is known up to the noise of its readings.
     nearly_static : tuple (static, drift, time)
-        Of the models that hardly drift.
+        The parts of the models that hardly drift.
     hazards : tuple of float
-        Each of these comes as twins, one of which may restart, on average once in a hundred steps.
+        Each nearly static model exists with each of these probabilities of a restart per step.
     seasonal_network : pair (length, time)
-        A network's models with a season have at least this correlation length and time of their drift.
+        The smallest length scale and time scale of the drift of a network's models with a season.
     seasonal_function : pair (static, time)
-        A function's models with a season have this variance of the static part and time of the drift.
+        Variance of the static part and time scale of the drift of a function's models with a season.
     season_variance : float
-        Half of the total, as for the static part.
+        Variance of a season: half of the total, as for the static part.
     season_length : float
-        Correlation length of the half of a season that places do not share: the middle one of those of
-        a network.
+        Length scale of the half of a season that differs between places: the middle one of
+        `network_lengths`.
     """
 
     largest_network: int = LARGEST_NETWORK
@@ -139,53 +135,54 @@ class SpatialSpec:
     ----------
     shape : Shape
     length : float
-        Length scale, as a share of the largest extent of the points; without meaning for "identity".
+        Length scale in units of the largest extent of the points; ignored for "identity".
     """
 
     shape: Shape
     length: float = 1.0
 
     def correlation(self, distance: Array, extent: float) -> Array:
-        """Return the correlations (n, m) at distances (n, m) between points of this largest extent."""
-        of_distance: Callable[[Array], Array] = getattr(matern, self.shape)
-        return of_distance(distance / (self.length * extent))
+        """Return the correlations (n, m) at distances (n, m), for points with this largest extent."""
+        profile: Callable[[Array], Array] = getattr(matern, self.shape)
+        return profile(distance / (self.length * extent))
 
     def feature_covariance(self, distance: Array, extent: float) -> Array:
-        """Return the covariance (A, A) of `place_features`, given the distances between all places."""
+        """Return the prior covariance (A, A) of the weights of `place_features`."""
         return self.correlation(distance, extent)
 
     def place_features(self, count: int) -> Array:
-        """Return the features (A, A) of so many places, where a rough model has one for each."""
+        """Return the features (A, A) of `count` places in a rough model."""
         return np.eye(count)
 
     @property
     def features_key(self) -> object:
-        """Return a value that is equal for correlations with the same `place_features`."""
+        """Return a value that correlations with the same `place_features` have in common."""
         return None
 
 
 @dataclass(frozen=True)
 class Season:
-    """A part of the reward that returns after a period, such as a day, at each place in its own way.
+    """A quasi-periodic part of the reward, such as a daily course, which differs between places.
 
-    Half of its variance is shared by all places. In time it is quasi-periodic: the first harmonics of
-    the kernel exp(-2 sin^2(pi lag / period) / l^2), whose weights are I_j(1 / l^2) (Solin & Sarkka
-    2014), times exp(-lag / (decay_periods * period)). The mean over a period belongs to the static part.
+    Half of its variance is common to all places. In time it consists of the first harmonics of the
+    kernel exp(-2 sin^2(pi lag / period) / l^2), whose weights are I_j(1 / l^2) (Solin & Sarkka 2014),
+    times exp(-lag / (decay_periods * period)). The mean over a period belongs to the static part.
 
     Attributes
     ----------
     period : float
-        In the unit of time of a `FilterEnsemble`; in steps as soon as that knows the length of a step.
+        The period in the unit of time of a `FilterEnsemble`; in steps once the duration of a step is
+        known.
     variance : float
-        In units of the squared scale.
+        Variance in units of the squared scale.
     space : SpatialSpec
-        Correlation of the half that is not shared.
+        Correlation of the half that differs between places.
     harmonics : int
         Number of harmonics.
     length : float
-        The kernel's l: smaller values allow sharper peaks.
+        The length scale l of the kernel; smaller values allow sharper peaks.
     decay_periods : float
-        Periods after which the course of a period has changed, up to a correlation of 1/e.
+        Time scale of changes of the periodic course, in periods.
     """
 
     period: float
@@ -197,30 +194,30 @@ class Season:
 
     @property
     def variances(self) -> Array:
-        """Return the variances (harmonics,) of the harmonics, whose sum is `variance`."""
+        """Return the variances (harmonics,) of the harmonics, with the sum `variance`."""
         weights = ive(np.arange(1, self.harmonics + 1), self.length**-2)
         return np.asarray(self.variance * weights / weights.sum())
 
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """One model of an ensemble; its times count in steps.
+    """A model of an ensemble; its time scales are in steps.
 
     Attributes
     ----------
     static_space, drift_space : SpatialSpec
+        Correlations of static part and drift over points.
     static, drift, trend, nugget : float
         Prior variances of the parts, in units of the squared scale.
     static_time, drift_time, trend_time : float
-        Times after which a correlation has decayed to 1/e (Matern-1/2), or the length scale of a
-        Matern-3/2; infinite for a part that never changes.
+        Time scales of the parts; infinite for a part that never changes.
     smooth : bool
-        Whether the drift is Matern-3/2 in time rather than Matern-1/2.
+        Whether the drift is Matern-3/2 in time instead of Matern-1/2.
     hazard : float
-        Probability that all but the constant restarts from the prior in a step.
+        Probability per step that all parts but the constant restart from the prior.
     season : Season, optional
     component_times : tuple of k float
-        Times of the first features of a rough drift; the other features have `drift_time`.
+        Time scales of the first features of a rough drift; the other features have `drift_time`.
     """
 
     static_space: SpatialSpec
@@ -248,16 +245,16 @@ class ModelSpec:
 
 
 def network_models() -> tuple[ModelSpec, ...]:
-    """Return the models for places of a network: 24 rough ones, and 6 slow ones.
+    """Return the models for the places of a network: 24 rough and 6 slow ones.
 
-    Twice the length scales with thrice the variance of the trend had a few per cent less regret on four
-    networks, within noise, and intervals that were too wide where all places are read (coverage up to
-    0.995). A covariance over places that models learn from the few readings of a bandit, by expectation
-    maximization, had 0.92 times the regret on the 14 networks that it was made on, and 1.00 times on 13
-    others (standard error 0.012); so a covariance is estimated only where most places were read at most
-    times (`empirical`).
+    Twice the length scales with three times the variance of the trend had a few per cent less regret on
+    four networks, within noise, and intervals that were too wide if all places are read (coverage up to
+    0.995). A covariance over places that was learned from the few readings of a bandit, by expectation
+    maximization, had 0.92 times the regret on the 14 networks on which it was developed, and 1.00 times
+    on 13 others (standard error 0.012). Therefore a covariance is estimated only if most places were
+    read at most times (`empirical`).
     """
-    alone, config = SpatialSpec("identity"), CONFIG
+    independent, config = SpatialSpec("identity"), CONFIG
     trend, trend_time = config.network_trend
     rough = tuple(
         ModelSpec(
@@ -272,7 +269,7 @@ def network_models() -> tuple[ModelSpec, ...]:
             trend_time,
         )
         for static_space, length, drift_time, (static, drift, nugget) in product(
-            (alone, SpatialSpec("matern12", config.static_length)),
+            (independent, SpatialSpec("matern12", config.static_length)),
             config.network_lengths,
             config.network_times,
             config.network_variances,
@@ -281,7 +278,7 @@ def network_models() -> tuple[ModelSpec, ...]:
     trend, trend_time = config.slow_trend
     slow = tuple(
         ModelSpec(
-            alone,
+            independent,
             SpatialSpec("matern12", length),
             config.slow_static,
             drift,
@@ -300,7 +297,7 @@ def network_models() -> tuple[ModelSpec, ...]:
 
 
 def function_models(dimension: int = 1) -> tuple[ModelSpec, ...]:
-    """Return the models for a smooth function of d coordinates: 32 that drift, and 8 that hardly do."""
+    """Return the models for a smooth function of d coordinates: 32 drifting and 8 nearly static ones."""
     config = CONFIG
     trend, trend_time = config.function_trend
     spaces = [
@@ -327,10 +324,10 @@ def function_models(dimension: int = 1) -> tuple[ModelSpec, ...]:
 
 
 def allows_both_kinds(points: Array, season: float | None) -> bool:
-    """Return whether points (A, d) may belong to a network as well as to a smooth function.
+    """Return whether models of a network and of a function may compete on points (A, d).
 
-    There may be at most as many as a model has features, and no season: points with a season are taken
-    for a network.
+    There may be at most as many points as a model has features, and no season, with which points are
+    treated as a network.
     """
     return season is None and len(points) <= FEATURE_CONFIG.largest_rank
 
@@ -338,10 +335,10 @@ def allows_both_kinds(points: Array, season: float | None) -> bool:
 def models_for(
     points: Array, season: float | None = None, both: bool = False
 ) -> tuple[ModelSpec, ...]:
-    """Return the models for points (A, d): those of a network, of a function, or `both` as rivals.
+    """Return the models for points (A, d): those of a network, of a function, or `both`.
 
-    With a season, whose period is in the unit of time, there are eight models, all of them with it.
-    Models without it would often predict the next step as well, and forecast the hours after it flat.
+    With a season, whose period is in the unit of time, all of the eight models have it. Models without
+    it would often predict the next step equally well, but give flat forecasts of later hours.
     """
     if both and allows_both_kinds(points, season):
         return network_models() + function_models(points.shape[1])
@@ -352,11 +349,11 @@ def models_for(
     plain = tuple(filter(_suits_seasonal_network if network else _suits_seasonal_function, models))
     space = SpatialSpec("matern32", CONFIG.season_length)
     part = Season(season, CONFIG.season_variance, space)
-    return tuple(replace(each, season=part) for each in plain)
+    return tuple(replace(model, season=part) for model in plain)
 
 
 def _suits_seasonal_network(model: ModelSpec) -> bool:
-    """Return whether places are independent and the drift is neither local nor short nor smooth."""
+    """Return whether static places are independent and the drift is neither local, short nor smooth."""
     length, time = CONFIG.seasonal_network
     return (
         model.drift_space.length >= length
@@ -367,5 +364,5 @@ def _suits_seasonal_network(model: ModelSpec) -> bool:
 
 
 def _suits_seasonal_function(model: ModelSpec) -> bool:
-    """Return whether half of the function is static and the other half drifts over twenty steps."""
+    """Return whether the function is half static, and its drift has the time scale for a season."""
     return (model.static, model.drift_time) == CONFIG.seasonal_function

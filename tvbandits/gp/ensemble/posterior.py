@@ -1,14 +1,12 @@
-"""The ensemble as the posterior of a recipe.
+"""Implement the protocol of `gp.posterior` by a `FilterEnsemble`.
 
-It is for putting a `FilterEnsemble` behind the protocol of `gp.posterior`. All readings of a bandit go
-in, and the ensemble is updated with the new ones; out come the answers of a `Posterior` about every
-candidate.
+`ModelEnsemble.condition` takes all readings of a bandit, updates the ensemble with the new ones, and
+returns a `Posterior` of all candidates. Before any reading that is the prior of the recipe's kernel. The
+mean is not linear in the rewards, because the ensemble learns origin, scale and drift itself.
 
-A step costs the same however long history is, and a history that is told at once not much more than
-its latest times: the models read these alone. Before any reading it is the prior of the recipe's kernel.
-Its mean is not linear in the rewards, and origin, scale and drift are its own. The latest readings are
-stored beside it, so that a late one counts at its own time; in small networks all readings are searched
-for a season.
+A step costs the same however long the history is. Of a history that is given at once the models read
+only the latest times. The latest readings are stored, so that a late reading is processed at its own
+time. In small networks all readings are searched for a season.
 """
 
 from __future__ import annotations
@@ -56,35 +54,35 @@ from tvbandits.validation import Array, as_list, check_instance, finite_number, 
 
 @dataclass(frozen=True)
 class PosteriorConfig:
-    """The constants of the posterior.
+    """Constants of the posterior.
 
     Attributes
     ----------
     replay_times : int
-        A late reading counts at its own time if at most so many later times were read: as many
-        ensembles may have to be updated again.
+        A late reading is processed at its own time if there are at most this many later times with
+        readings, for which the ensemble has to be updated again.
     smallest_correlation : float
-        Older readings are ignored if their squared correlation with now is smaller.
+        An earlier reading is ignored if its squared correlation with the present is smaller.
     kriging_points : int
-        Most candidates that a point which is no candidate is predicted from.
+        The largest number of candidates from which other points are predicted.
     kriging_residual : float
-        Fewer are used where they leave only this share of the variance at each candidate.
-    shown_models : int
-        Models of the largest weight that `EnsemblePrior.parameters` names.
-    carried_weight : float
-        Models of less weight are left out of the prior weights for another bandit.
+        Fewer candidates are used if they leave at most this fraction of the variance at each candidate.
+    listed_models : int
+        The number of models of the largest weights in `EnsemblePrior.parameters`.
+    smallest_prior_weight : float
+        Models of smaller weight are left out of the prior weights for another bandit.
     latest_times, latest_readings : int
-        Of a history the models read so many of the latest times, or as many as have so many readings a
-        candidate, if those are more: evidence for a model counts for about 100 steps. A season and a
-        covariance over places are learned from up to 1,024 times.
+        Of a history the models read this many latest times, or as many as contain `latest_readings` for
+        each candidate if those are more. Evidence for a model counts for about 100 steps. A season and
+        a covariance over places are learned from up to 1,024 times.
     """
 
     replay_times: int = 8
     smallest_correlation: float = 1e-6
     kriging_points: int = 500
     kriging_residual: float = 1e-6
-    shown_models: int = 5
-    carried_weight: float = 1e-3
+    listed_models: int = 5
+    smallest_prior_weight: float = 1e-3
     latest_times: int = 256
     latest_readings: int = 20
 
@@ -97,26 +95,26 @@ CONFIG = PosteriorConfig()
 
 @dataclass(frozen=True)
 class ReplayBuffer:
-    """An ensemble some times ago, and the readings since, so that a late one counts at its own time.
+    """An earlier ensemble and the readings since, for late readings.
 
-    A filter only goes forward. A late reading goes back to its time, and those after it are used
-    once more. One from before the buffer counts at its beginning, as the noisier reading of that time
-    that it is by then (`effective_noise`).
+    A filter only moves forward in time. After a late reading it therefore starts again from an earlier
+    ensemble. A reading from before the buffer is processed at the start of the buffer, with the larger
+    noise variance that it has as a reading of that time (`compute_effective_noise`).
 
     Attributes
     ----------
     start : FilterEnsemble
-        Without the readings of `times`.
+        The ensemble without the readings of `times`.
     times : tuple of float
-        The latest times with readings, in order.
+        The latest times with readings, sorted.
     readings : tuple of tuple of Readings
-        Those of each time, in the order of their updates.
+        The readings of each time, in the order of their updates.
     """
 
     start: FilterEnsemble
     times: tuple[float, ...] = ()
     readings: tuple[tuple[Readings, ...], ...] = ()
-    # The ensembles after each of the first times, computed when they are needed.
+    # The ensembles after each of the first times, which are computed when they are needed.
     _ensembles: list[FilterEnsemble] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -125,21 +123,21 @@ class ReplayBuffer:
         return self._ensemble_after(len(self.times))
 
     def at(self, t: float) -> FilterEnsemble:
-        """Return the ensemble without readings after a time, as far back as the buffer goes."""
+        """Return the ensemble without readings after `t`, or `start` if that is later."""
         return self._ensemble_after(bisect_right(self.times, t))
 
     def add(self, t: float, readings: Readings) -> ReplayBuffer:
-        """Return the buffer with readings of a time, late or not."""
+        """Return the buffer with readings of time `t`, which may be late."""
         if t < self.start.time and t not in self.times:
             return self._add_before_start(t, readings)
         i, exists = bisect_left(self.times, t), t in self.times
         times = self.times if exists else (*self.times[:i], t, *self.times[i:])
         at_time = (*self.readings[i], readings) if exists else (readings,)
         parts = (*self.readings[:i], at_time, *self.readings[i + exists :])
-        # More readings of the latest time do not need the earlier ones of that time again.
-        latest = exists and i == len(times) - 1
-        more = [self.latest.update(*readings, t)] if latest else []
-        buffer = ReplayBuffer(self.start, times, parts, [*self._ensembles[:i], *more])
+        # The ensemble with more readings of the latest time is an update of the latest ensemble.
+        is_latest = exists and i == len(times) - 1
+        updated = [self.latest.update(*readings, t)] if is_latest else []
+        buffer = ReplayBuffer(self.start, times, parts, [*self._ensembles[:i], *updated])
         surplus = len(times) - CONFIG.replay_times
         if surplus <= 0:
             return buffer
@@ -147,8 +145,8 @@ class ReplayBuffer:
         return ReplayBuffer(start, times[surplus:], parts[surplus:], buffer._ensembles[surplus:])
 
     def _add_before_start(self, t: float, readings: Readings) -> ReplayBuffer:
-        """Return the buffer with readings of a time before its beginning."""
-        noise = effective_noise(self.start, self.start.time - t, readings.variance)
+        """Return the buffer with readings of a time before its start."""
+        noise = compute_effective_noise(self.start, self.start.time - t, readings.variance)
         finite = np.isfinite(noise)
         if not finite.any():
             return self
@@ -157,32 +155,33 @@ class ReplayBuffer:
         return ReplayBuffer(start, self.times, self.readings)
 
     def _ensemble_after(self, count: int) -> FilterEnsemble:
-        """Return the ensemble after so many of the times; later times wait until they are needed.
+        """Return the ensemble after the first `count` times.
 
-        Many late readings in a row would otherwise each repeat all that came later.
+        Ensembles are computed only when they are needed; otherwise each of many late readings in a row
+        would repeat the updates of all later times.
         """
         ensembles = self._ensembles
         while len(ensembles) < count:
             ensemble, i = ensembles[-1] if ensembles else self.start, len(ensembles)
-            for each in self.readings[i]:
-                ensemble = ensemble.update(*each, self.times[i])
+            for readings in self.readings[i]:
+                ensemble = ensemble.update(*readings, self.times[i])
             ensembles.append(ensemble)
         return ensembles[count - 1] if count else self.start
 
 
-def effective_noise(ensemble: FilterEnsemble, age: float | Array, variance: Array) -> Array:
-    """Return the noise variances (n,) of earlier readings as readings of now; infinite if worthless.
+def compute_effective_noise(ensemble: FilterEnsemble, age: float | Array, variance: Array) -> Array:
+    """Return the noise variances (n,) of earlier readings as readings of the present.
 
-    By `equivalent_noise`, with the prior correlation of static part and drift together, averaged over
-    the active models by their weights.
+    They follow from `equivalent_noise` and the prior correlation of static part plus drift, averaged
+    over the active models by their weights; infinite for a reading that says almost nothing.
 
     Parameters
     ----------
     ensemble : FilterEnsemble
     age : float or array of shape (n,)
-        Time since the readings.
+        Ages of the readings.
     variance : array of shape (n,)
-        Their noise variances.
+        Noise variances of the readings.
     """
     variance = np.asarray(variance, dtype=np.float64)
     ages = np.broadcast_to(age, variance.shape)
@@ -190,12 +189,12 @@ def effective_noise(ensemble: FilterEnsemble, age: float | Array, variance: Arra
         return variance
     step = ensemble.step_length
     steps = ages / step if math.isfinite(step) else np.ones(ages.shape)
-    shared, total = np.zeros(ages.shape), 0.0
+    covariance, total = np.zeros(ages.shape), 0.0
     models = zip(ensemble.weights, ensemble.squared_scales, ensemble.active_models, strict=True)
     for weight, scale, model in models:
-        shared += weight * scale * model.covariance(np.zeros(1), steps, 1.0)
+        covariance += weight * scale * model.covariance(np.zeros(1), steps, 1.0)
         total += weight * scale * (model.static + model.drift)
-    r2 = (shared / total) ** 2
+    r2 = (covariance / total) ** 2
     noise = np.where(
         r2 < CONFIG.smallest_correlation, np.inf, equivalent_noise(variance, total, r2)
     )
@@ -207,20 +206,20 @@ def effective_noise(ensemble: FilterEnsemble, age: float | Array, variance: Arra
 
 @dataclass(frozen=True)
 class ModelEnsemble(PosteriorRule):
-    """The rule: an ensemble of space-time models on the candidates, weighted by how well they predict.
+    """A posterior rule with an ensemble of space-time models, weighted by their predictions.
 
     Parameters
     ----------
     both : bool
-        Up to 96 candidates may be a network's or lie on a smooth function, and the models of the two are
-        rivals; by default the models follow from the number of candidates.
+        Whether models of a network and of a smooth function compete on up to 96 candidates. By default
+        the number of candidates decides which models are used.
     season : float, "find" or None
-        Time after which a part of the reward comes again. "find": searched for in the readings of up to
-        64 candidates, for 1,024 steps. None: there is no season.
+        Period of a part of the reward. "find": the period is searched in the readings of up to 64
+        candidates, for 1,024 steps. None: there is no season.
     prior_weights : tuple of pairs (ModelSpec, weight)
-        Learned by another bandit on similar ground: half of the prior weight of the models.
+        Weights learned by another bandit on a similar problem. They are half of the prior weights.
     prior_scale : float
-        The prior deviation of the reward there, the first guess of that here; 0: there is none.
+        The first guess of the deviation of the reward, learned by that bandit; 0 for none.
 
     Examples
     --------
@@ -255,22 +254,27 @@ class ModelEnsemble(PosteriorRule):
 
     @property
     def fewest_candidates_for_fit(self) -> int:
-        """Fewest candidates on which a kernel is fitted to an outcome: any if both kinds vie."""
+        """Return the number of candidates from which on an outcome gets a fitted kernel instead.
+
+        It is 1 if models of networks and functions compete.
+        """
         return 1 if self.both else super().fewest_candidates_for_fit
 
     def for_other_outcome(self) -> ModelEnsemble:
-        """Return the rule without a first guess of the unit."""
+        """Return the rule for an outcome of another scale, without a first guess of the scale."""
         return replace(self, prior_scale=0.0)
 
     def warm_start(self, posterior: Any) -> ModelEnsemble:
-        """Return the rule with weights and scale of another posterior as prior."""
+        """Return the rule with the weights and scale of another bandit's posterior as its prior."""
         ensemble: FilterEnsemble = posterior.ensemble
         pairs = zip(ensemble.active_models, ensemble.weights.tolist(), strict=True)
-        # An empirical model is about those places alone: `models` has none.
-        heavy = tuple(
-            (each, w) for each, w in pairs if w >= CONFIG.carried_weight and each in ensemble.models
+        # Empirical models, which are not in `models`, are valid for the places of that bandit only.
+        prior_weights = tuple(
+            (model, weight)
+            for model, weight in pairs
+            if weight >= CONFIG.smallest_prior_weight and model in ensemble.models
         )
-        return replace(self, prior_weights=heavy, prior_scale=ensemble.first_scale)
+        return replace(self, prior_weights=prior_weights, prior_scale=ensemble.first_scale)
 
     def initial_ensemble(
         self, points: Array, noise_variance: float, period: float | None
@@ -282,7 +286,7 @@ class ModelEnsemble(PosteriorRule):
         points : array of shape (A, d)
         noise_variance : float
         period : float or None
-            Of a season that was found.
+            Period of a season from a search.
         """
         if period is not None:
             return FilterEnsemble.of(points, noise_variance, season=period)
@@ -293,14 +297,14 @@ class ModelEnsemble(PosteriorRule):
         )
 
     def prior(self, posterior: Posterior) -> Prior:
-        """Return what a posterior has learned of the reward; before any reading, that of the kernel."""
+        """Return the learned prior of a posterior, or that of its kernel before any reading."""
         return prior_of(posterior)
 
     def condition(self, conditioning: Conditioning) -> EnsemblePosterior | ExactPosterior:
-        """Return the posterior given rewards of candidates, some of which the previous one may have.
+        """Return the posterior given rewards of candidates, updating the previous one if possible.
 
-        They are in their own unit, at inputs [x, t], in any order. The kernel is the prior before the
-        first of them; nothing later depends on it.
+        The rewards are in their own unit, at inputs [x, t] in any order. The kernel is only the prior
+        before the first reading.
         """
         kernel, data, grid, now, previous, _, noise_variance = conditioning
         if grid is None:
@@ -320,33 +324,35 @@ class ModelEnsemble(PosteriorRule):
                 return start.observe(new, data, now)
         points, times = scale_columns(grid.points), data.Z[:, -1]
         buffer = ReplayBuffer(self.initial_ensemble(points, noise_variance, None))
-        # On a function of many points a season would take more features than a step can afford.
+        # On a function of many points the features of a season would make a step too slow.
         searches = self.season == "find" and len(points) <= MODEL_CONFIG.largest_network
         search = SeasonSearch() if searches else None
         fewest = CONFIG.latest_readings * len(points)
-        first = first_row_of_latest(times, CONFIG.latest_times, fewest)
+        first = find_start_of_latest(times, CONFIG.latest_times, fewest)
         earlier = len(np.unique(times[:first]))
         start = EnsemblePosterior(
             kernel, grid, self, data, buffer, now, search, float(times[first]), earlier
         )
-        return start.with_season_of_history().observe(data.rows(first), data, now)
+        return start.add_season_of_history().observe(data.rows(first), data, now)
 
 
-def first_row_of_latest(times: Array, count: int, fewest: int = 0) -> int:
-    """Return the row at which the latest times begin, 0 if there are no more than asked for.
+def find_start_of_latest(times: Array, count: int, fewest: int = 0) -> int:
+    """Return the first row of the latest times; 0 if there are no earlier ones.
 
     Parameters
     ----------
     times : array of shape (N,)
-        Of readings, in order.
-    count, fewest : int
-        Number of different times, and the fewest readings of them together.
+        Sorted times of readings.
+    count : int
+        Number of distinct latest times.
+    fewest : int
+        Smallest number of readings; more times are included if necessary.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from tvbandits.gp.ensemble.posterior import first_row_of_latest
-    >>> print(first_row_of_latest(np.array([1.0, 1.0, 2.0, 2.0, 3.0]), count=2))
+    >>> from tvbandits.gp.ensemble.posterior import find_start_of_latest
+    >>> print(find_start_of_latest(np.array([1.0, 1.0, 2.0, 2.0, 3.0]), count=2))
     2
     """
     starts = np.flatnonzero(np.diff(times, prepend=-math.inf))
@@ -360,9 +366,9 @@ def first_row_of_latest(times: Array, count: int, fewest: int = 0) -> int:
 
 @dataclass(frozen=True)
 class EnsemblePosterior(CandidatePosterior):
-    """An ensemble at one time: a `Posterior` of `gp.posterior`.
+    """A `Posterior` of candidates, from an ensemble of filters.
 
-    Means have one column, variances are in the unit of reward squared.
+    Means have one column, and variances are in the unit of the reward squared.
 
     Attributes
     ----------
@@ -370,18 +376,18 @@ class EnsemblePosterior(CandidatePosterior):
     grid : CandidateGrid
     rule : ModelEnsemble
     data : Data
-        All readings of the ensemble, in order of time.
+        All readings, sorted by time.
     buffer : ReplayBuffer
     now : float
-        The time it is about.
+        The time of the predictions.
     search : SeasonSearch or None
-        The search for a season, where there is one.
+        The search for a season; None if there is none.
     first_time : float
-        Of the readings in the ensemble.
+        The first time of the readings in the ensemble.
     earlier_times : int
-        Number of different times before it.
+        Number of distinct times before it.
     fantasy : JointPosterior or None
-        About that time, if some more candidates had been read.
+        The posterior at the time `now` given unknown values of pending points.
     """
 
     kernel: Any
@@ -397,13 +403,16 @@ class EnsemblePosterior(CandidatePosterior):
 
     # --- readings ---------------------------------------------------------------------------------
 
-    def with_season_of_history(self) -> EnsemblePosterior:
-        """Return the posterior before any reading, if it skips times with the season of all data."""
+    def add_season_of_history(self) -> EnsemblePosterior:
+        """Return the posterior before its first reading, with the season of all data.
+
+        The season is searched here only if the models do not read all times.
+        """
         if self.search is None or self.earlier_times == 0:
             return self
         readings = self._readings_before(math.inf, self.data)
         count = len(np.unique(self.data.Z[:, -1]))
-        search = SeasonSearch(None, count, float(readings.times[-1])).look(*readings[:3])
+        search = SeasonSearch(None, count, float(readings.times[-1])).search(*readings[:3])
         ensemble = self.buffer.start
         if search.period is not None:
             points, noise = ensemble.points, ensemble.noise_variance
@@ -411,7 +420,7 @@ class EnsemblePosterior(CandidatePosterior):
         return replace_fields(self, search=search, buffer=ReplayBuffer(ensemble))
 
     def observe(self, new: Data, data: Data, now: float) -> EnsemblePosterior:
-        """Return the posterior at a time, of all `data`, of which `new` is not in the ensemble yet."""
+        """Return the posterior at `now` given `data`, of which the ensemble lacks the rows `new`."""
         buffer, search, grid = self.buffer, self.search, self.grid
         for t, readings in readings_by_time(grid, new):
             if search is not None and t > search.latest:
@@ -422,35 +431,35 @@ class EnsemblePosterior(CandidatePosterior):
     def _search_season(
         self, search: SeasonSearch, buffer: ReplayBuffer, t: float, data: Data
     ) -> tuple[ReplayBuffer, SeasonSearch]:
-        """Return the buffer and the search before the readings of a later time.
+        """Return the buffer and the search before the readings of a later time `t`.
 
-        Where the period has changed, an ensemble with it is updated with all readings before that time.
+        If the period has changed, a new ensemble is updated with all readings before `t`.
         """
-        due, search = search.is_due, search.advance(t)
-        if not due:
+        is_due, search = search.is_due, search.advance(t)
+        if not is_due:
             return buffer, search
         period = search.period
-        search = search.look(*self._readings_before(t, data)[:3])
+        search = search.search(*self._readings_before(t, data)[:3])
         if search.period != period:
             buffer = self.replay(buffer.start, search.period, t, data)
         return buffer, search
 
     def _readings_before(self, t: float, data: Data) -> TimedReadings:
-        """Return the readings of the latest times before a time, with the numbers of the candidates."""
+        """Return the readings of the latest times before `t`, with the numbers of their candidates."""
         times = data.Z[:, -1]
         end = int(np.searchsorted(times, t))
-        part = data.rows(first_row_of_latest(times[:end], EMPIRICAL_CONFIG.most_times), end)
+        part = data.rows(find_start_of_latest(times[:end], EMPIRICAL_CONFIG.most_times), end)
         places = candidate_rows(self.grid, part.Z)
         return TimedReadings(part.Z[:, -1], places, part.Y[:, 0], part.variance)
 
     def _learn_covariance(self, buffer: ReplayBuffer, t: float, data: Data) -> ReplayBuffer:
-        """Return the buffer before the readings of a time, where due with empirical models."""
+        """Return the buffer before the readings of time `t`, with new empirical models if due."""
         start, times = buffer.start, buffer.times
-        steps, looks = start.steps + 1 + len(times), EMPIRICAL_CONFIG.look_steps
-        # Where times are skipped, these are in the covariance from the first look on.
-        is_due = steps == looks[0] or steps + self.earlier_times in looks
+        steps, due_steps = start.steps + 1 + len(times), EMPIRICAL_CONFIG.estimation_steps
+        # Times that the models do not read are in the covariance from the first estimate on.
+        is_due = steps == due_steps[0] or steps + self.earlier_times in due_steps
         network = len(self.grid.points) <= MODEL_CONFIG.largest_network
-        # After one time, which is where the start may still be, no step has a length.
+        # If the start of the buffer has one time only, the duration of a step is unknown.
         has_steps = bool(start.filters) and math.isfinite(start.step_length)
         if not (network and is_due and has_steps and t > times[-1]):
             return buffer
@@ -461,12 +470,12 @@ class EnsemblePosterior(CandidatePosterior):
         if not models:
             return buffer
         filters = history.filters(models, start, times[0])
-        return ReplayBuffer(start.with_group(filters, times[0]), times, buffer.readings)
+        return ReplayBuffer(start.replace_group(filters, times[0]), times, buffer.readings)
 
     def replay(
         self, start: FilterEnsemble, period: float | None, t: float, data: Data
     ) -> ReplayBuffer:
-        """Return a new ensemble, updated with what it reads before a time, with this season."""
+        """Return the buffer of a new ensemble with this season, updated with the readings before `t`."""
         ensemble = self.rule.initial_ensemble(start.points, start.noise_variance, period)
         buffer = ReplayBuffer(ensemble)
         rows = data.rows(*np.searchsorted(data.Z[:, -1], [self.first_time, t]).tolist())
@@ -477,7 +486,7 @@ class EnsemblePosterior(CandidatePosterior):
     def update(
         self, rows: Data, now: float, grid: CandidateGrid | None
     ) -> EnsemblePosterior | None:
-        """Return the posterior with more readings; None where `now` is before all of its own."""
+        """Return the posterior given more readings; None if `now` is before all readings."""
         if grid is not self.grid or now < self.data.Z[0, -1]:
             return None
         if len(rows.Z) == 0:
@@ -497,16 +506,16 @@ class EnsemblePosterior(CandidatePosterior):
         return self.ensemble.predict(max(self.now, self.ensemble.time))
 
     def joint_posterior(
-        self, about: float, beta: float, noise_variance: float | None = None
+        self, answer_time: float, beta: float, noise_variance: float | None = None
     ) -> JointPosterior:
-        """Return the posterior of all candidates now, with what readings of a time would change."""
-        start = max(about, self.buffer.latest.time)
-        ensemble = self.buffer.at(start).advance(about)
+        """Return the joint posterior of all candidates at `now` and of readings at `answer_time`."""
+        start = max(answer_time, self.buffer.latest.time)
+        ensemble = self.buffer.at(start).advance(answer_time)
         joint = ensemble.joint_posterior(max(self.now, ensemble.time), beta)
         if noise_variance is None:
             return joint
-        more = noise_variance - ensemble.noise_variance
-        return replace_fields(joint, noise_variance=np.maximum(joint.noise_variance + more, 1e-300))
+        noise = joint.noise_variance + (noise_variance - ensemble.noise_variance)
+        return replace_fields(joint, noise_variance=np.maximum(noise, 1e-300))
 
     def predict_candidates(self) -> tuple[Array, Array]:
         """Return means (A, 1) and learnable variances (A,) at the candidates."""
@@ -514,10 +523,11 @@ class EnsemblePosterior(CandidatePosterior):
         return self.forecast.mean[:, None], deviation**2
 
     def predict(self, Z: Array | CandidateGrid) -> tuple[Array, Array]:
-        """Return means (n, 1) and variances (n,) at inputs [x, t], all of them now.
+        """Return means (n, 1) and variances (n,) at the points of inputs [x, t], at `now`.
 
-        A point that is no candidate is predicted from the candidates by the correlations of the models
-        (simple kriging around the mean of all candidates); what these leave adds to its variance.
+        A point that is not a candidate is predicted from the candidates by the correlations of the
+        models (simple kriging around the mean of all candidates). Its variance includes the residual
+        variance of kriging.
         """
         if isinstance(Z, CandidateGrid):
             return self.predict_candidates()
@@ -528,11 +538,11 @@ class EnsemblePosterior(CandidatePosterior):
             index = np.array(rows, dtype=np.int64)
             return mean[index], variance[index]
         weights, residual = self._kriging(X, float(variance.max()))
-        everyone = range(len(mean))
-        covariance = self._joint_now.covariance(everyone, everyone)
-        spread = np.einsum("ij,jk,ik->i", weights, covariance, weights) + residual
+        all_rows = range(len(mean))
+        covariance = self._joint_now.covariance(all_rows, all_rows)
+        total = np.einsum("ij,jk,ik->i", weights, covariance, weights) + residual
         means = weights @ mean
-        variances = self.ensemble.inflation**2 * np.maximum(spread, 0.0)
+        variances = self.ensemble.inflation**2 * np.maximum(total, 0.0)
         for i, row in enumerate(rows):
             if row is not None:
                 means[i], variances[i] = mean[row], variance[row]
@@ -540,12 +550,12 @@ class EnsemblePosterior(CandidatePosterior):
 
     @cached_property
     def _units(self) -> Array:
-        """Return the units (d,) in which the ensemble has the coordinates of the candidates."""
+        """Return the units (d,) by which the ensemble divides the coordinates of the candidates."""
         points = self.grid.points
         return column_units(points.min(axis=0), points.max(axis=0))
 
     def _kriging(self, X: Array, largest: float) -> tuple[Array, Array]:
-        """Return kriging weights (n, A) of the candidates at points (n, d), and residual variances (n,).
+        """Return kriging weights (n, A) and residual variances (n,) of points (n, d).
 
         `largest` is the largest variance of a candidate.
         """
@@ -565,11 +575,11 @@ class EnsemblePosterior(CandidatePosterior):
 
         def covariance(others: Array) -> Array:
             """Return the prior covariance (m, A) of points (m, d) with the candidates."""
-            apart = pairwise_distances(others, points)
-            terms = (variance * space.correlation(apart, extent) for variance, space in parts)
+            distances = pairwise_distances(others, points)
+            terms = (variance * space.correlation(distances, extent) for variance, space in parts)
             return np.asarray(sum(terms))
 
-        # Of many candidates, those that the others hardly add to are enough.
+        # Of many candidates, a subset that nearly spans them is enough.
         pivoted = linalg.pivoted_cholesky(
             np.full(len(points), total),
             lambda i: covariance(points[[i]])[0],
@@ -581,27 +591,27 @@ class EnsemblePosterior(CandidatePosterior):
         simple = linalg.solve_lower(factor, half, transposed=True).T
         weights = np.zeros((len(X), len(points)))
         weights[:, pivots] = simple + (1.0 - simple.sum(axis=1, keepdims=True)) / len(pivots)
-        # A far point is at least as uncertain as any candidate.
-        most = largest / ensemble.inflation**2
-        residual = np.maximum(total - (half**2).sum(axis=0), 0.0) * max(1.0, most / total)
+        # A distant point is at least as uncertain as any candidate.
+        smallest = largest / ensemble.inflation**2
+        residual = np.maximum(total - (half**2).sum(axis=0), 0.0) * max(1.0, smallest / total)
         return weights, residual
 
     def sample(self, grid: CandidateGrid, count: int, rng: np.random.Generator) -> Array:  # noqa: ARG002
-        """Return centred draws (count, A) at the candidates at the time `now`."""
-        everyone = range(len(self.grid.points))
-        root = linalg.square_root(self._joint_now.covariance(everyone, everyone))
+        """Return centred samples (count, A) at the candidates at the time `now`."""
+        all_rows = range(len(self.grid.points))
+        root = linalg.square_root(self._joint_now.covariance(all_rows, all_rows))
         return np.asarray(rng.standard_normal((count, root.shape[1])) @ root.T)
 
-    # --- what it has learned ----------------------------------------------------------------------
+    # --- the learned prior ------------------------------------------------------------------------
 
     @cached_property
     def nugget_variance(self) -> float:
-        """Return the variance of the nugget, as the models have it."""
+        """Return the variance of the models' nugget, without inflation."""
         return self.ensemble.nugget
 
     @cached_property
     def prior(self) -> EnsemblePrior:
-        """Return what the ensemble has learned of the reward."""
+        """Return the learned prior of the reward."""
         return EnsemblePrior(
             self.kernel, self.ensemble, self._units, self.now, self.nugget_variance
         )
@@ -609,19 +619,19 @@ class EnsemblePosterior(CandidatePosterior):
 
 @dataclass(frozen=True)
 class EnsemblePrior:
-    """What an ensemble has learned of the reward: a `Prior` of `gp.posterior`.
+    """The `Prior` of candidates that follows from the weights of an ensemble.
 
     Attributes
     ----------
     kernel : scikit-learn kernel
         The prior before any reading.
     ensemble : FilterEnsemble
-        Without readings after the time `now`.
+        The ensemble without readings after the time `now`.
     units : array of shape (d,)
-        The units in which the ensemble has the coordinates of the candidates.
+        The units by which the ensemble divides the coordinates of the candidates.
     now : float
     nugget_variance : float
-        Variance of the nugget, as the models have it.
+        Variance of the models' nugget, without inflation.
     """
 
     kernel: Any
@@ -632,11 +642,11 @@ class EnsemblePrior:
 
     @property
     def nugget(self) -> float:
-        """Return the variance of the nugget, inflated as all variances are; no forecast can know it."""
+        """Return the variance of the nugget, which is unpredictable, inflated like all variances."""
         return self.ensemble.inflation**2 * self.nugget_variance
 
     def covariance(self, Z: Array) -> Array:
-        """Return the prior covariance (n, n) of static part and drift in the heaviest model."""
+        """Return the prior covariance (n, n) of static part plus drift in the heaviest model."""
         ensemble, X, times = self.ensemble, Z[:, :-1] / self.units, Z[:, -1]
         heaviest = first_argmax(ensemble.weights)
         step = ensemble.step_length if math.isfinite(ensemble.step_length) else 1.0
@@ -647,14 +657,14 @@ class EnsemblePrior:
 
     @property
     def persistent_share(self) -> Array:
-        """Return `FilterEnsemble.persistent_share` of a decision at the time `now`."""
+        """Return `FilterEnsemble.persistent_share` for a decision at the time `now`."""
         return self.ensemble.persistent_share(max(self.now, self.ensemble.time))
 
     @property
     def parameters(self) -> Mapping[str, Any]:
         """Return mean, scale, nugget and deviation factor, and the models of the largest weights."""
         ensemble, weights = self.ensemble, self.ensemble.weights
-        heaviest = (-weights).argsort(kind="stable")[: CONFIG.shown_models].tolist()
+        heaviest = (-weights).argsort(kind="stable")[: CONFIG.listed_models].tolist()
         return {
             "mean": ensemble.origin,
             "scale": math.sqrt(float(weights @ ensemble.squared_scales)),
@@ -664,6 +674,6 @@ class EnsemblePrior:
             "coverage": ensemble.coverage,
         }
 
-    def effective_noise(self, here: Array, then: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
-        """Return the effective noise (n,) of values of some ages ago, as readings of the time `now`."""
-        return effective_noise(self.ensemble, ages, noise)
+    def effective_noise(self, current: Array, earlier: Array, ages: Array, noise: Array) -> Array:  # noqa: ARG002
+        """Return the noise variances (n,) of earlier values as readings of the time `now`."""
+        return compute_effective_noise(self.ensemble, ages, noise)
