@@ -168,7 +168,7 @@ def test_control_works_with_limits_and_must_stay_among_candidates() -> None:
     control = np.array(bandit.recipe.options.control)
     assert (X[0] == control).all()
     assert (bandit.with_candidates([[5.0], control]).ask(2)[0] == control).all()
-    with pytest.raises(PlayError, match="control must be one that may be played") as caught:
+    with pytest.raises(PlayError, match="must be a candidate that is not retired") as caught:
         bandit.with_candidates([[5.0], [6.0]])
     assert caught.value.message(lambda x: f"site {x[0]:g}", str).endswith(
         f"got site {control[0]:g}"
@@ -191,7 +191,7 @@ WITH_MEASURED_CONTEXT = Candidates([[0.0], [1.0]], context={"load": (0, 1)})
             [0.0],
             "needs posterior=Exact",
         ),
-        (policies.adaptive_gp_ucb(Box([(0, 1)])), [0.0], "neither fits a kernel nor resets"),
+        (policies.adaptive_gp_ucb(Box([(0, 1)])), [0.0], "without a fitted kernel"),
         (policies.adaptive_gp_ucb(MANY), [0.0], "at most 200 candidates"),
         (
             policies.gp_ucb(WITH_CONTEXT, kernel=KERNEL, noise_variance=0.04),

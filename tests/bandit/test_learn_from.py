@@ -153,7 +153,7 @@ def history_of_a_bandit() -> Any:
         (Bandit, "a bandit or a campaign, or its state"),
         (history_of_a_bandit(), "a bandit or a campaign, or its state"),
         (policies.uniform(SOURCE), "a bandit or a campaign, or its state"),
-        (policies.gp_ucb(SOURCE, kernel=RBF(2.0), noise_variance=1.0), "told no reward"),
+        (policies.gp_ucb(SOURCE, kernel=RBF(2.0), noise_variance=1.0), "has no rewards"),
         (
             policies.gp_ucb(Box([(0, 1)] * 2), kernel=RBF(2.0), noise_variance=1.0),
             "1 coordinates, but those of the other bandit 2",
@@ -172,5 +172,5 @@ def test_learn_from_is_refused_by_a_bandit_that_learns_nothing() -> None:
     with_control = policies.adaptive_gp_ucb(TARGET).with_options(control=TARGET.X[0])
     for each in (with_control, policies.gp_ucb(TARGET, kernel=RBF(2.0), noise_variance=1.0)):
         before = each.state
-        refused(ValueError, "learn from another", each.learn_from, source)
+        refused(ValueError, "no rate, scale or weight", each.learn_from, source)
         assert each.state == before

@@ -229,7 +229,7 @@ def test_ask_plays_the_likeliest_point_and_warns_if_none_is_safe() -> None:
     bandit = bandit_with_limits()
     bandit.tell(SITES.X, reward(SITES.X), 1, outcomes={"load": 5.0 + 0.1 * SITES.X[:, 0]})
     message = (
-        r"no point is known.*likeliest to hold \(the limit on load holds there with a probability of "
+        r"no point is known.*most likely to \(the limit on load holds there with a probability of "
         r"[0-9.e-]+, and 0\.5 is needed\)"
     )
     with pytest.warns(LimitWarning, match=message):
