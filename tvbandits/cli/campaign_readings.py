@@ -155,8 +155,8 @@ def tell(
     is_unasked = new == 1 and not is_failed and campaign.status.pending == pending
     if path is None and reading.at is None and is_unasked:
         time = campaign.format_time(float(campaign.state.readings.t[-1]))
-        note = f"nobody was asked to read {reading.site}, so that this is its reading at {time}"
-        print(f"tvbandits: {escape(note)}: --at says another time", file=sys.stderr)
+        note = f"{reading.site} was not pending, so this reading is for {time}"
+        print(f"tvbandits: {escape(note)}: use --at for another time", file=sys.stderr)
     for text in refusals_text:
         print(f"tvbandits: {escape(text)}; left out", file=sys.stderr)
     if codes:
@@ -193,7 +193,7 @@ def _codes_text(campaign: Campaign, codes: Sequence[Mapping[str, Any]], file: st
     at = campaign.format_time(first["t"]) if campaign.clock is not None else f"{first['t']:.17g}"
     place = f"--site {shlex.quote(first['site'])} --at {shlex.quote(at)}"
     return (
-        f"--missing says that {plural(len(codes), 'recorded reading')} stand for none "
+        f"by --missing, {plural(len(codes), 'recorded reading')} would be none "
         f"({first_few(texts, MOST_LISTED)}); they stay until you withdraw them one by one: "
         f"tvbandits campaign retract "
         f"{shlex.quote(file)} {place}"

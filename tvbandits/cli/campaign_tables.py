@@ -314,10 +314,10 @@ def _check_header(
     if not (counts or "reward" in columns) or not has_place:
         coordinates = "" if arms else f", {', '.join(names.columns)}"
         raise ValueError(
-            f"there must be columns site (or what --station names{coordinates}), and reward (or "
-            f"successes and trials, or events and exposure); there are: {', '.join(header)}. Of another "
-            "table, name the columns by --time, --station and --value; `tvbandits data info` shows how "
-            "it is read"
+            f"there must be columns site (or the column of --station{coordinates}), and reward (or "
+            f"successes and trials, or events and exposure); there are: {', '.join(header)}. For other "
+            "tables, name the columns by --time, --station and --value; `tvbandits data info` shows "
+            "how it reads them"
         )
     expected = {"site", "time", "reward", "variance", "key", "who", *counts}
     expected |= {name.lower() for name in (*names.columns, *names.context_names)}
