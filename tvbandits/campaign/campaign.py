@@ -305,7 +305,7 @@ class Campaign:
 
     @property
     def state(self) -> State:
-        """The state of the bandit: that of one with the same expert that was never stopped."""
+        """Return the state of the bandit, as if it had never been stopped."""
         with self._shared.read() as replay:
             state = replay.bandit.state
         expert = state.queries.expert

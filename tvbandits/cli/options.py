@@ -94,7 +94,7 @@ class CountOptions:
 
     @property
     def given(self) -> dict[str, float]:
-        """The options that the user has set, by name: none, or the two of one kind of count.
+        """Return the options that the user has set, by name: none, or the two of one kind of count.
 
         Raises
         ------

@@ -480,7 +480,7 @@ class Facts:
 
     @property
     def is_relative(self) -> bool:
-        """Whether rewards are shown relative to a control."""
+        """Return whether rewards are shown relative to a control."""
         return self.recipe.options.control is not None
 
     @property
