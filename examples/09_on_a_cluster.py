@@ -1,9 +1,8 @@
 """A comparison on a cluster: three problems and four policies on two Dask workers, with the same rows.
 
-`--cluster local:2` starts two workers on this machine; with the address of a scheduler instead, the
-same command uses all machines of the cluster. Every finished run is written to the disk at once. This
-script compares rows of the cluster with those of one process. It needs the extra `dask`:
-`pip install '.[dask]'`.
+Two workers on this machine stand for a cluster; with the address of another scheduler the same command
+uses all of its machines. Every finished run is written to the disk at once. This script compares rows
+of the cluster with those of one process. It needs the extra `dask`: `pip install '.[dask]'`.
 """
 
 import json
@@ -12,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import distributed
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -31,12 +31,14 @@ STEPS, SEEDS = 80, 2
 
 def play_on_cluster(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Play on a cluster; return a row for every step, and one for each problem and policy."""
-    command = [sys.executable, "-m", "tvbandits", "compare", *PROBLEMS, "--cluster", "local:2"]
+    command = [sys.executable, "-m", "tvbandits", "compare", *PROBLEMS]
     command += [word for name in POLICIES for word in ("--policy", name)]
     command += ["--horizon", str(STEPS), "--seeds", str(SEEDS), "--out", str(folder)]
-    output = subprocess.run(
-        [*command, "--format", "json"], check=True, capture_output=True, text=True
-    ).stdout
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=None
+    ) as cluster:
+        command += ["--cluster", cluster.scheduler_address, "--format", "json"]
+        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return pd.read_csv(folder / "rows.csv.gz"), pd.DataFrame(json.loads(output)["summary"])
 
 

@@ -1,4 +1,4 @@
-"""The readings that people bring to a campaign, one by one or as a table: parsed, doubted and recorded.
+"""Commands that parse the readings of a user, check them and record them in a campaign.
 
 Each row of a table stands for itself: an error in one is reported with its line, and the others are
 recorded.
@@ -25,7 +25,6 @@ import typer
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.replay import MANY_READINGS
 from tvbandits.campaign.shared import Errors, Withdrawn, collect_errors
 from tvbandits.campaign.store.errors import CampaignError, ConflictError, DoubtfulReadingError
 from tvbandits.cli.campaign_tables import Reading, TableReadings, read_table
@@ -128,10 +127,6 @@ def tell(
     refusals, withdrawn = len(errors or ()), Withdrawn()
     pending = campaign.status.pending
     new = _record(campaign, rows, errors, withdrawn)
-    if (
-        new >= MANY_READINGS
-    ):  # else each forecast before the next decision would condition all of them
-        campaign.snapshot()
     total = len(rows) - (len(errors or ()) - refusals)
     texts = [(line, _text(error)) for line, error in errors or ()]
     by_line = sorted(dict.fromkeys(texts), key=lambda each: each[0])

@@ -1,4 +1,4 @@
-"""The tables of readings that people bring to a campaign, as readings line by line."""
+"""Tables of readings for a campaign, read line by line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ COUNTS: dict[tuple[str, ...], Callable[..., Counted]] = {
 
 @dataclass(frozen=True)
 class Reading:
-    """A reading as people write it.
+    """A reading as a user writes it.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Reading:
 
     @property
     def y(self) -> list[float | None] | Counted:
-        """The value as `Campaign.tell` takes it: with its trials, where it was counted."""
+        """Return the value for `Campaign.tell`, with its trials if it is a count."""
         if self.value is None or self.trials is None:
             return [self.value]
         columns = self.value, self.variance, self.trials
@@ -79,7 +79,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class TableReadings:
-    """The readings of a table, and what else it has.
+    """The readings of a table, and notes on its other rows.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class TableReadings:
 
     @property
     def notes(self) -> dict[str, str]:
-        """What became of rows that are no readings of their own: "left_out" and "averaged"."""
+        """Return notes on rows that were left out or averaged: "left_out" and "averaged"."""
         notes = {"left_out": ", ".join(self.omissions), "averaged": self.averaged}
         return {name: text for name, text in notes.items() if text}
 
@@ -111,7 +111,7 @@ def read_table(
     yes: bool = False,
     is_alone: bool = True,
 ) -> TableReadings:
-    """Return the readings of a CSV, and in words what of it is left out.
+    """Return the readings of a CSV, and notes on the rows that are left out.
 
     It is not alone if its options are those of a table of sites, too, which may have other columns.
 

@@ -163,7 +163,7 @@ class TableOptions:
 
     @property
     def given(self) -> dict[str, Any]:
-        """The options that the user has set, by name."""
+        """Return the options that the user has set, by name."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
 
