@@ -9,7 +9,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.refusals import assert_refused
-from tvbandits import Bandit, Box, Candidates, Recipe, Space, policies
+from tvbandits import Bandit, Box, Candidates, Options, Periodic, Recipe, Space, policies
 from tvbandits.domains.domain import Domain
 from tvbandits.queries import KDPP, LogSchedule
 from tvbandits.queries.plans import QueryConfig
