@@ -191,7 +191,7 @@ WITH_MEASURED_CONTEXT = Candidates([[0.0], [1.0]], context={"load": (0, 1)})
             [0.0],
             "needs posterior=Exact",
         ),
-        (policies.adaptive_gp_ucb(Box([(0, 1)])), [0.0], "without a fitted kernel"),
+        (policies.adaptive_gp_ucb(Box([(0, 1)])), [0.0], "neither fits a kernel nor resets"),
         (policies.adaptive_gp_ucb(MANY), [0.0], "at most 200 candidates"),
         (
             policies.gp_ucb(WITH_CONTEXT, kernel=KERNEL, noise_variance=0.04),

@@ -125,7 +125,7 @@ class TableOptions:
         Option(
             metavar="day|month|FORMAT|s|ms",
             help="What comes first in 03/02/2026; or the format of times, such as %d.%m.%y %H:%M; or "
-            "the unit of numbers that count from 1970.",
+            "the unit of times that count from 1970.",
         ),
     ] = None
     time: Annotated[
