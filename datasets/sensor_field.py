@@ -500,7 +500,8 @@ PROBLEMS = (
     NamedProblem(
         "sensor-field",
         sensor_field,
-        "your own network: two --data files, readings and sites; a file with both goes in twice",
+        "your own network: two --data files, readings and sites; a file with both goes in twice, "
+        "and those of several files, with the same columns, go below one another into one",
         files=2,
     ),
 )

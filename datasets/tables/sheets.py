@@ -153,9 +153,10 @@ def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
     names = frame.loc[header].str.strip()
     _check_names(names, header)
     above, body = frame.loc[: header - 1], frame.loc[header + 1 :]
-    repeats = (body.apply(lambda column: column.str.strip()) == names).all(axis=1)
+    small = body.apply(lambda column: column.str.strip().str.casefold())
+    repeats = (small == names.str.casefold()).all(axis=1)
     body = body[~repeats & ~body[0].isin(_ANNOTATIONS)]
-    _check_one_table(body)
+    _check_one_table(body, names)
     empty = _unnamed_columns(body, names, header, separator)
     body, above, names = (body.drop(columns=empty), above.drop(columns=empty), names.drop(empty))
     cells = body.set_axis(list(names), axis=1)
@@ -228,8 +229,11 @@ def _read_cells(path: Path, encoding: str) -> tuple[pd.DataFrame, str, list[list
     return frame[(frame != "").any(axis=1)], separator, rows, encoding
 
 
-def _check_one_table(body: pd.DataFrame) -> None:
-    """Raise a `ValueError` if an empty line is followed by names of columns and further rows."""
+def _check_one_table(body: pd.DataFrame, names: pd.Series[str]) -> None:
+    """Raise a `ValueError` if names of columns, with rows below them, follow an empty line.
+
+    A line that begins with the name of the first column counts, too, as its order may be another one.
+    """
     lines = body.index.to_numpy()
     for i in np.flatnonzero(np.diff(lines) > 1) + 1:
         cells = [str(cell).strip() for cell in body.iloc[i] if cell.strip()]
@@ -238,6 +242,12 @@ def _check_one_table(body: pd.DataFrame) -> None:
                 f"a second table begins in line {lines[i]} ({', '.join(cells)}): put it into a file of "
                 "its own"
             )
+    is_again = body[0].str.strip().str.casefold() == names.iloc[0].casefold()
+    for line in body.index[is_again & (names.iloc[0] != "")]:
+        raise ValueError(
+            f"line {line} names columns as line {names.name} does, but others, or in another order: "
+            "put the rows below it into a file of their own"
+        )
 
 
 def _check_names(names: pd.Series[str], header: int) -> None:

@@ -36,7 +36,8 @@ _PARTS = (
     *({"hour", "hr", "hh", "stunde"}, {"minute", "min", "mi"}),
 )
 # A time of day with minutes.
-CLOCK = r"\s*\d{1,2}:\d\d(:\d\d)?\s*"
+_HALF = r"(\s*[AaPp]\.?\s?[Mm]\.?|[AaPp])?"
+CLOCK = rf"\s*\d{{1,2}}:\d\d(:\d\d)?{_HALF}\s*"
 _HOURS_AND_MINUTES = r"\d|(?:\d|[01]\d|2[0-4])?[0-5]\d"
 _DATED = re.compile(r"date|datum|fecha|data|timestamp|datetime|zeitstempel|zeitpunkt")
 
@@ -93,7 +94,8 @@ def is_day(cell: object) -> bool:
 
 def is_clock(cell: object) -> bool:
     """Return whether a cell is a time of day, which may be an hour only, or empty."""
-    return re.fullmatch(r"\d{1,2}(:\d\d){0,2}(:\d\d\.\d+)?|", str(cell).strip()) is not None
+    clock = rf"\d{{1,2}}(:\d\d){{0,2}}(:\d\d\.\d+)?|{CLOCK}|"
+    return re.fullmatch(clock, str(cell).strip()) is not None
 
 
 def are_clocks(column: pd.Series[Any]) -> bool:

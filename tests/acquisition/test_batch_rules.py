@@ -12,7 +12,7 @@ from scipy.stats import chi2_contingency
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from tests.helpers.recipes import build
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tests.oracles.dense import Dense
 from tests.oracles.plain_budgeted import uncertainty_sampling
 from tests.oracles.sparse import Sparse
@@ -432,7 +432,7 @@ MANY = Candidates(np.arange(2001.0)[:, None])
 def test_thompson_refuses_a_box_and_too_many_candidates(
     domain: Any, options: dict[str, Any], match: str
 ) -> None:
-    refused(ValueError, match, build, thompson, domain, **PRIOR, **options)
+    assert_refused(ValueError, match, build, thompson, domain, **PRIOR, **options)
 
 
 @pytest.mark.parametrize(

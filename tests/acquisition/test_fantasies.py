@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF, DotProduct, Kernel, Matern
 
 from tests.helpers.players import SITES, tides as value
 from tests.helpers.recipes import build
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tests.helpers.views import condition
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
@@ -195,7 +195,7 @@ def test_fantasies_match_steps_and_choices_by_brute_force(kind: str) -> None:
         assert step.start == pytest.approx(start.variance(z)[0] / NOISE, rel=1e-7)
         assert step.now == pytest.approx(now.variance(z)[0] / NOISE, rel=1e-7)
         if kind == "anywhere":
-            refused(ValueError, "the local rule needs a finite domain", lemma_3_terms, step)
+            assert_refused(ValueError, "the local rule needs a finite domain", lemma_3_terms, step)
         else:
             at = setting.inputs(X)
             shares = start.covariance(at, z)[:, 0] ** 2 / (start.variance(at) * NOISE)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tests.oracles.dense import Dense
 from tvbandits import Bandit, Box, Candidates, Options, Recipe, policies
 from tvbandits.acquisition.rules import PersistentBound, SpreadFirst, UpperConfidenceBound
@@ -100,6 +100,6 @@ def test_adaptive_gp_ucb_spreads_first_plays_on_many_candidates_only() -> None:
 
 
 def test_spread_first_refuses_a_count_of_zero_and_a_box() -> None:
-    refused(ValueError, r"count must be .*0", SpreadFirst, 0)
+    assert_refused(ValueError, r"count must be .*0", SpreadFirst, 0)
     with pytest.raises(ValueError, match=r"Candidates, .*Box"):
         Recipe(Box([(0, 1)]), RBF(0.3), 0.01, acquisition=SpreadFirst())

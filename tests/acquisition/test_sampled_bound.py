@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Bandit, Box, Candidates, Options, Recipe, Space, policies
 from tvbandits.acquisition.rules import RandomFirst, SampledBound, UpperConfidenceBound
 from tvbandits.domains.domain import AtContext
@@ -97,7 +97,7 @@ def test_ask_near_on_a_space_works_with_readings_elsewhere() -> None:
 def test_sampled_bound_names_the_original_domain_if_nothing_is_available() -> None:
     bandit = Bandit(Recipe(SQUARE, RBF(1.0), 0.01, acquisition=SampledBound()))
     bandit.tell([[0.5, 20.0]], [1.0], 1)
-    refused(
+    assert_refused(
         ValueError,
         r"none of 65536 random points of Box\(\[\[0.0, 1.0\], \[10.0, 30.0\]\]\) is",
         lambda: bandit.ask(2, available=lambda X: X[:, 0] > 2.0),
@@ -148,7 +148,7 @@ def test_random_first_hands_over_to_the_next_rule() -> None:
 
 
 def test_random_first_refuses_an_invalid_rule() -> None:
-    refused(ValueError, "then must be an acquisition.*got 7", RandomFirst, 2, 7)
+    assert_refused(ValueError, "then must be an acquisition.*got 7", RandomFirst, 2, 7)
 
 
 def test_ask_of_a_batch_on_a_box_returns_distinct_available_points() -> None:

@@ -20,7 +20,7 @@ from tests.helpers.players import (
     noisy_wave,
     warm_up,
 )
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import (
     Arms,
     Bandit,
@@ -70,7 +70,7 @@ def test_ask_accepts_names_of_arms_as_available() -> None:
     bandit = policies.adaptive_gp_ucb(Arms(["red", "green", "blue"]))
     points = bandit.ask(1, n=9, available=["blue", "green"])
     assert {*bandit.recipe.domain.decode(points)["arm"]} == {"blue", "green"}
-    refused(
+    assert_refused(
         ValueError,
         r"arm must be one of .*, got 'grey' in row 1",
         bandit.ask,
@@ -78,7 +78,7 @@ def test_ask_accepts_names_of_arms_as_available() -> None:
         None,
         ["red", "grey"],
     )
-    refused(
+    assert_refused(
         ValueError, r"row numbers .* distinct, got 0 twice", bandit.ask, 2, None, ["red", "red"]
     )
 

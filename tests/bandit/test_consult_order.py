@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.helpers.players import KERNEL, LINE, NOISE, RecordingWaveExpert, noisy_wave
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tests.oracles.dense import Dense
 from tvbandits import Answers, Bandit, Box, NothingAvailableError, Options, Recipe, policies
 from tvbandits.acquisition.widths import Fixed
@@ -387,8 +387,8 @@ def test_answer_narrows_the_width_of_the_next_decision_only() -> None:
 def test_questions_and_answer_need_a_query_plan() -> None:
     bandit = policies.gp_ucb(LINE, kernel=KERNEL, noise_variance=NOISE)
     message = "{} a query plan, and the recipe has none"
-    refused(ValueError, message.format("questions need"), bandit.questions)
-    refused(ValueError, message.format("answer needs"), bandit.answer, LINE.X[:1], [0.1])
+    assert_refused(ValueError, message.format("questions need"), bandit.questions)
+    assert_refused(ValueError, message.format("answer needs"), bandit.answer, LINE.X[:1], [0.1])
 
 
 # --- refused calls ----------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tests.oracles.levels import relative_effects
 from tvbandits import Arms, Bandit, Box, Candidates, Limit, Nystrom, Options, compare, policies
 from tvbandits.datasets import BannersByDay
@@ -116,7 +116,7 @@ def test_ask_returns_the_control_first_and_once() -> None:
     assert "new" not in ARMS.decode(bandit.ask(1, n=1))["arm"].tolist()
     assert len(bandit.ask(2)) == 2
     assert ARMS.decode(bandit.ask(3, n=40))["arm"].tolist()[:10] == ["new"] * 10
-    refused(ValueError, "at least 2 points, got n=1 at t = 4", bandit.ask, 4, n=1)
+    assert_refused(ValueError, "at least 2 points, got n=1 at t = 4", bandit.ask, 4, n=1)
     assert "new" not in ARMS.decode(bandit.ask(4, n=2, available=[0, 2]))["arm"].tolist()
 
 
@@ -168,7 +168,7 @@ def test_control_works_with_limits_and_must_stay_among_candidates() -> None:
     control = np.array(bandit.recipe.options.control)
     assert (X[0] == control).all()
     assert (bandit.with_candidates([[5.0], control]).ask(2)[0] == control).all()
-    with pytest.raises(PlayError, match="control must be one that may be played") as caught:
+    with pytest.raises(PlayError, match="must be a candidate that is not retired") as caught:
         bandit.with_candidates([[5.0], [6.0]])
     assert caught.value.message(lambda x: f"site {x[0]:g}", str).endswith(
         f"got site {control[0]:g}"
@@ -205,7 +205,7 @@ WITH_MEASURED_CONTEXT = Candidates([[0.0], [1.0]], context={"load": (0, 1)})
 def test_with_options_refuses_an_invalid_control(
     bandit: Bandit, control: object, match: str
 ) -> None:
-    refused(ValueError, match, bandit.with_options, control=control)
+    assert_refused(ValueError, match, bandit.with_options, control=control)
 
 
 def test_predict_relative_needs_a_control() -> None:
@@ -218,7 +218,9 @@ def test_predict_relative_needs_a_control() -> None:
 
 def test_compare_plays_the_control_of_a_problem() -> None:
     problem_with_control, adaptive = BannersByDay(horizon=96), ["adaptive-gp-ucb"]
-    refused(ValueError, "give batch=2 or more", compare, problem_with_control, adaptive, seeds=1)
+    assert_refused(
+        ValueError, "give batch=2 or more", compare, problem_with_control, adaptive, seeds=1
+    )
     regret = [
         compare(problem, adaptive, seeds=2, batch=16)["regret"].mean()
         for problem in (problem_with_control, BannersByDay(horizon=96, with_control=False))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Bandit, Box, Candidates, Options, policies
 
 SITES = Candidates(np.array([[0.0, 1.0], [2.5, 1.0], [5.0, 2.0], [7.5, 0.0], [9.0, 3.0]]))
@@ -75,7 +75,7 @@ def test_correct_moves_and_retract_removes_a_reading_of_the_wrong_time(name: str
     for bandit in (corrected, retracted):
         bandit.ask(9)
         bandit.tell(X, [24.0], 8768)
-        refused(ValueError, r"there is a later reading, at t = 8768", bandit.ask, 10)
+        assert_refused(ValueError, r"there is a later reading, at t = 8768", bandit.ask, 10)
     for bandit in (expected, without_reading):
         bandit.ask(9)
     expected.tell(X, [24.0], 9)
@@ -158,5 +158,5 @@ def test_correct_and_retract_change_nothing_if_refused(
     bandit = MAKERS["gp-ucb"]()
     bandit.tell(SITES.X[[0]], [1.0], 1)
     before = bandit.state
-    refused(ValueError, message, change, bandit)
+    assert_refused(ValueError, message, change, bandit)
     assert bandit.state is before

@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import NOISE, SITES, decision_deviation, tides as value
 from tests.helpers.recipes import build
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tests.helpers.views import condition
 from tvbandits import Answers, Bandit, Box, Candidates, Every, Options, Recipe, policies
 from tvbandits.acquisition.widths import Theory
@@ -111,7 +111,7 @@ def test_frugal_gp_ucb_plays_as_a_plain_loop() -> None:
 
 
 def test_frugal_gp_ucb_refuses_a_season_with_a_fit() -> None:
-    refused(ValueError, "season=24", frugal, season=24, refit=True)
+    assert_refused(ValueError, "season=24", frugal, season=24, refit=True)
 
 
 def test_adaptive_gp_ucb_with_an_ensemble_maximizes_the_bound() -> None:
@@ -199,7 +199,7 @@ def test_recipe_with_an_ensemble_names_parts_that_do_not_fit(
     change: dict[str, Any], match: str
 ) -> None:
     recipe = adaptive().recipe
-    refused(ValueError, match, replace, recipe, **change)
+    assert_refused(ValueError, match, replace, recipe, **change)
     assert isinstance(recipe, Recipe)
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import (
     Arms,
     Bandit,
@@ -184,7 +184,7 @@ def test_history_has_the_excess_over_a_limit() -> None:
     assert excess[:2].tolist() == [0.0, 2.5]
     assert np.isnan(excess[2])
     named = [Limit("load", at_most=1.0), Limit("load_excess", at_most=1.0)]
-    refused(ValueError, "load_excess", bandit.with_options, limits=named)
+    assert_refused(ValueError, "load_excess", bandit.with_options, limits=named)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Bandit, Box, Candidates, Every, Limit, Space, policies
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.validation import Array
@@ -153,7 +153,10 @@ def history_of_a_bandit() -> Any:
         (Bandit, "a bandit or a campaign, or its state"),
         (history_of_a_bandit(), "a bandit or a campaign, or its state"),
         (policies.uniform(SOURCE), "a bandit or a campaign, or its state"),
-        (policies.gp_ucb(SOURCE, kernel=RBF(2.0), noise_variance=1.0), "told no reward"),
+        (
+            policies.gp_ucb(SOURCE, kernel=RBF(2.0), noise_variance=1.0),
+            "the other bandit has no rewards",
+        ),
         (
             policies.gp_ucb(Box([(0, 1)] * 2), kernel=RBF(2.0), noise_variance=1.0),
             "1 coordinates, but those of the other bandit 2",
@@ -163,7 +166,7 @@ def history_of_a_bandit() -> Any:
 def test_learn_from_refuses_an_unsuitable_source(other: Any, message: str) -> None:
     bandit = policies.adaptive_gp_ucb(TARGET)
     before = bandit.state
-    refused(ValueError, message, bandit.learn_from, other)
+    assert_refused(ValueError, message, bandit.learn_from, other)
     assert bandit.state == before
 
 
@@ -172,5 +175,7 @@ def test_learn_from_is_refused_by_a_bandit_that_learns_nothing() -> None:
     with_control = policies.adaptive_gp_ucb(TARGET).with_options(control=TARGET.X[0])
     for each in (with_control, policies.gp_ucb(TARGET, kernel=RBF(2.0), noise_variance=1.0)):
         before = each.state
-        refused(ValueError, "learn from another", each.learn_from, source)
+        assert_refused(
+            ValueError, "no rate, scale or weight that it could adopt", each.learn_from, source
+        )
         assert each.state == before

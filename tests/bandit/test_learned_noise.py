@@ -290,7 +290,7 @@ def test_from_state_with_a_given_noise_drops_a_pending_replay() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_estimated_noise_of_many_places_uses_differences_in_time(seed: int) -> None:
+def test_infer_noise_of_many_places_uses_differences_in_time(seed: int) -> None:
     """Places differ at any one time, and these differences are no noise."""
     rng, places, times = np.random.default_rng(seed), 40, 60
     walk = np.cumsum(rng.standard_normal((times, places)), axis=0)

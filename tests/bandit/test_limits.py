@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tests.oracles.limits import plain_trajectory
 from tvbandits import (
     Arms,
@@ -229,7 +229,7 @@ def test_ask_plays_the_likeliest_point_and_warns_if_none_is_safe() -> None:
     bandit = bandit_with_limits()
     bandit.tell(SITES.X, reward(SITES.X), 1, outcomes={"load": 5.0 + 0.1 * SITES.X[:, 0]})
     message = (
-        r"no point is known.*likeliest to hold \(the limit on load holds there with a probability of "
+        r"no point is known.*most likely to \(the limit on load holds there with a probability of "
         r"[0-9.e-]+, and 0\.5 is needed\)"
     )
     with pytest.warns(LimitWarning, match=message):
@@ -279,10 +279,12 @@ def test_tell_and_correct_refuse_wrong_outcomes_and_change_nothing() -> None:
         (3.0, "outcomes must be a mapping"),
         ({2: [1.0]}, "each name of outcomes must be a text"),
     ):
-        refused(ValueError, message, bandit.tell, [[0.0]], [0.2], 4, outcomes=outcomes)
-        refused(ValueError, r"no limit|outcomes|load", bandit.correct, [[0.0]], outcomes=outcomes)
+        assert_refused(ValueError, message, bandit.tell, [[0.0]], [0.2], 4, outcomes=outcomes)
+        assert_refused(
+            ValueError, r"no limit|outcomes|load", bandit.correct, [[0.0]], outcomes=outcomes
+        )
     unknown_outcome = "unknown outcome: there is no limit on 'weight'"
-    refused(ValueError, unknown_outcome, bandit.predict, SITES.X, 4, outcome="weight")
+    assert_refused(ValueError, unknown_outcome, bandit.predict, SITES.X, 4, outcome="weight")
     assert bandit.state == before
 
 
@@ -302,7 +304,7 @@ def test_tell_and_correct_refuse_wrong_outcomes_and_change_nothing() -> None:
 def test_options_refuse_invalid_limits_and_safe_points(
     limits: list[object], safe: object, message: str
 ) -> None:
-    refused(ValueError, message, bandit_with_limits, limits=limits, safe=safe)
+    assert_refused(ValueError, message, bandit_with_limits, limits=limits, safe=safe)
 
 
 @pytest.mark.parametrize(
@@ -313,7 +315,7 @@ def test_limits_refuse_the_name_of_another_column(domain: Candidates | Box, name
     bandit = policies.gp_ucb(domain, kernel=RBF(1.0), noise_variance=0.01).with_options(
         limits=[replace(LOAD, name="a")]
     )
-    refused(ValueError, name, bandit.with_options, limits=[replace(LOAD, name=name)])
+    assert_refused(ValueError, name, bandit.with_options, limits=[replace(LOAD, name=name)])
 
 
 @pytest.mark.parametrize(
@@ -328,7 +330,7 @@ def test_limits_refuse_the_name_of_another_column(domain: Candidates | Box, name
     ],
 )
 def test_limit_refuses_invalid_bounds(arguments: dict[str, object], message: str) -> None:
-    refused(ValueError, message, Limit, **{"name": "load"} | arguments)
+    assert_refused(ValueError, message, Limit, **{"name": "load"} | arguments)
 
 
 def test_correct_and_retract_change_outcomes_with_their_plays() -> None:

@@ -11,7 +11,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.attack.dense import ExactAbove
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import (
     Answers,
     Bandit,
@@ -264,7 +264,7 @@ def test_tell_with_max_history_accepts_a_late_reward() -> None:
 )
 def test_max_history_is_refused_if_every_reward_counts(maker: Any) -> None:
     bandit = maker()
-    refused(ValueError, "history", bandit.with_options, max_history=1000)
+    assert_refused(ValueError, "history", bandit.with_options, max_history=1000)
     assert bandit.recipe.options.max_history is None
 
 
@@ -291,6 +291,6 @@ def test_ask_warns_once_of_an_expensive_posterior(
     bandit.tell([[0.5]], [0.5], 2)
     before = bandit.state
     match = "13 rows" if rate is None else "13 rows.*StateSpace"
-    refused(ExpensiveWarning, match, bandit.ask, 3)  # warnings are errors here
+    assert_refused(ExpensiveWarning, match, bandit.ask, 3)  # warnings are errors here
     assert bandit.state == before
     bandit.ask(3)

@@ -15,7 +15,7 @@ from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tests.bandit.test_measured_context import required_parameters
 from tests.helpers.recipes import build
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Bandit, Candidates, Every, Nystrom, Options, policies
 from tvbandits.acquisition import rules
 from tvbandits.bandit import recipe
@@ -60,7 +60,7 @@ def play(bandit: Bandit, plays: int = 80, **arguments: Any) -> Array:
 def in_memory(monkeypatch: pytest.MonkeyPatch, run: Callable[[], Array]) -> Array:
     """Return the result of a run that scores every candidate."""
     with monkeypatch.context() as context:
-        context.setattr(recipe, "MOST_LOOKED_AT", COUNT)
+        context.setattr(recipe, "MOST_EVALUATED", COUNT)
         return run()
 
 
@@ -161,7 +161,7 @@ def test_top_candidates_choose_the_same_for_any_number_of_stored_features(
     np.testing.assert_array_equal(play(bbkb(Candidates(POINTS)), 60), expected)
 
 
-def test_means_above_in_single_precision_are_upper_bounds() -> None:
+def test_bound_means_in_single_precision_returns_upper_bounds() -> None:
     for scorer in scorers_of_run(
         policies.bkb(Candidates(POINTS[:200]), kernel=RBF(2.0), noise_variance=1e-6)
     )[::5]:
@@ -253,9 +253,11 @@ def test_policies_refuse_candidates_in_a_file_without_nystrom(tmp_path: Path) ->
     assert not domain.in_memory
     assert domain == Candidates(stored_points("file", tmp_path))
     message = r"not in memory .* posterior=Nystrom\(\).* got Candidates"
-    refused(ValueError, message, policies.gp_ucb, domain, kernel=RBF(1.0), noise_variance=0.01)
+    assert_refused(
+        ValueError, message, policies.gp_ucb, domain, kernel=RBF(1.0), noise_variance=0.01
+    )
     message = r"X must be candidates, but \[0\.5, 0\.5, 0\.5\] in row 0"
-    refused(ValueError, message, bbkb(domain).tell, [[0.5, 0.5, 0.5]], [1.0])
+    assert_refused(ValueError, message, bbkb(domain).tell, [[0.5, 0.5, 0.5]], [1.0])
 
 
 @pytest.mark.parametrize("place", ["file", "dask"])

@@ -17,7 +17,7 @@ from tests.helpers.players import (
     step,
     warm_up,
 )
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tests.oracles.states import fingerprint
 from tvbandits import Answers, Bandit, policies
 from tvbandits.bandit.state import is_same_value
@@ -74,7 +74,7 @@ def test_tell_of_nan_advances_the_time() -> None:
     bandit = make_player("gp-ucb")
     bandit.tell(LINE.X[[7]], [NAN], 4.0)
     assert bandit.state.time == 4.0
-    refused(
+    assert_refused(
         ValueError, r"cannot ask for t = 3: there is a later reading, at t = 4", bandit.ask, 3.0
     )
     bandit.ask()

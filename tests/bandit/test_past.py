@@ -186,7 +186,7 @@ def test_history_accepts_the_table_of_a_sensor_field(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", ["none", "cycle", "slow walk", "gaps"])
-def test_largest_noise_is_just_above_the_true_noise(change: str) -> None:
+def test_bound_table_noise_is_just_above_the_true_noise(change: str) -> None:
     rng, times = np.random.default_rng(0), np.arange(300.0)
     table = 0.5 * rng.standard_normal((300, 12)) + rng.normal(0.0, 9.0, 12)
     if change == "cycle":
@@ -198,7 +198,7 @@ def test_largest_noise_is_just_above_the_true_noise(change: str) -> None:
     assert 0.23 < bound_table_noise(table, 60.0 * times) < 0.32
 
 
-def test_largest_noise_uses_differences_of_successive_steps_alone() -> None:
+def test_bound_table_noise_uses_differences_of_successive_steps_alone() -> None:
     rng, times = np.random.default_rng(1), np.arange(40.0)
     walk = rng.standard_normal((40, 3)).cumsum(axis=0)
     times[20:] += 7.0
@@ -269,7 +269,7 @@ def smooth_rewards(times: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 @pytest.mark.parametrize("unit", [1e-12, 1.0, 1e12])
 @pytest.mark.parametrize("reward", ["none", "smooth", "irregular", "counts"])
-def test_noise_of_table_interval_contains_the_noise_of_other_rewards(
+def test_estimate_table_noise_interval_contains_the_noise_of_other_rewards(
     reward: str, unit: float
 ) -> None:
     rng, times = np.random.default_rng(1), np.arange(200.0)
@@ -306,7 +306,7 @@ def add_fault(table: np.ndarray, fault: str) -> np.ndarray:
 @pytest.mark.parametrize(
     "fault", ["dead", "stuck", "all stuck for a time", "read too often", "ended long ago"]
 )
-def test_noise_of_table_ignores_stuck_gauges(fault: str) -> None:
+def test_estimate_table_noise_ignores_stuck_gauges(fault: str) -> None:
     rng = np.random.default_rng(2)
     table = 0.2 * rng.standard_normal((240, 5)).cumsum(axis=0)
     table = add_fault(table + 0.3 * rng.standard_normal(table.shape), fault)
@@ -316,20 +316,20 @@ def test_noise_of_table_ignores_stuck_gauges(fault: str) -> None:
     assert 0.03 < estimate.variance < 0.2
 
 
-def test_without_repeats_keeps_values_that_come_back() -> None:
+def test_mask_stuck_readings_keeps_values_that_come_back() -> None:
     table = np.array([[0.0, 1.0], [0.0, 2.0], [3.0, 2.0], [0.0, np.nan], [0.0, 2.0], [4.0, 5.0]])
     result = mask_stuck_readings(table)
     np.testing.assert_array_equal(result[:, 0], table[:, 0])
     np.testing.assert_array_equal(result[:, 1], [1.0, 2.0, np.nan, np.nan, np.nan, 5.0])
 
 
-def test_noise_of_table_is_none_for_few_readings_per_place() -> None:
+def test_estimate_table_noise_is_none_for_few_readings_per_place() -> None:
     table = np.full((600, 300), np.nan)
     table[np.arange(600), np.arange(600) % 300] = np.random.default_rng(0).standard_normal(600)
     assert estimate_table_noise(table, np.arange(600.0)) is None
 
 
-def test_noise_of_table_is_an_interval_if_differences_contradict_the_process() -> None:
+def test_estimate_table_noise_is_an_interval_if_differences_contradict_the_process() -> None:
     """Spikes are noise for the process, and hardly change the median of the differences."""
     rng = np.random.default_rng(0)
     table = 0.3 * rng.standard_normal((300, 4))
@@ -340,7 +340,7 @@ def test_noise_of_table_is_an_interval_if_differences_contradict_the_process() -
 
 
 @pytest.mark.parametrize("shape", [(15, 1), (100, 1), (20, 4), (100, 4), (100, 20)])
-def test_largest_noise_exceeds_the_noise_of_nearly_all_tables(shape: tuple[int, int]) -> None:
+def test_bound_table_noise_exceeds_the_noise_of_nearly_all_tables(shape: tuple[int, int]) -> None:
     bounds = [
         bound_table_noise(
             np.random.default_rng(seed).standard_normal(shape), np.arange(float(shape[0]))
@@ -350,7 +350,7 @@ def test_largest_noise_exceeds_the_noise_of_nearly_all_tables(shape: tuple[int, 
     assert np.mean(np.array(bounds) < 1.0) < 0.08
 
 
-def test_noise_of_table_is_none_for_a_short_or_constant_table() -> None:
+def test_estimate_table_noise_is_none_for_a_short_or_constant_table() -> None:
     table = np.random.default_rng(0).standard_normal((40, 3))
     assert estimate_table_noise(table[:11], np.arange(11.0)) is None
     assert estimate_table_noise(np.ones((40, 3)), np.arange(40.0)) is None

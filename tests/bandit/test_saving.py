@@ -28,7 +28,7 @@ from tests.helpers.players import (
     step,
     wave,
 )
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import (
     Arms,
     Bandit,
@@ -54,7 +54,7 @@ OWN = "tests.helpers.players:RecordingWaveExpert"
 def assert_continues_after_loading(
     player: Any, path: Path, trusted: Any = None, steps: int = 5
 ) -> None:
-    """Save, load, and play on with both."""
+    """Check that a player and its loaded copy play the same."""
     player.save(path)
     other = load(path, trusted)
     assert type(other) is type(player)
@@ -245,7 +245,7 @@ def test_load_needs_trusted_objects_from_outside_of_the_package(tmp_path: Path) 
     nameless = make_player(
         "sparq-gp-ucb", expert=experts.CallableExpert(lambda X, t: X[:, 0] * t, 0.1)
     )
-    refused(ValueError, "define it in a module", nameless.save, tmp_path / "saved")
+    assert_refused(ValueError, "define it in a module", nameless.save, tmp_path / "saved")
     assert load(tmp_path / "saved", {OWN: expert}).state == player.state  # the old file is intact
 
 
@@ -265,8 +265,8 @@ def test_load_imports_no_module_that_a_file_names(tmp_path: Path) -> None:
 
 
 def test_load_refuses_a_file_that_is_missing_or_not_saved(tmp_path: Path) -> None:
-    refused(FileNotFoundError, "nowhere", load, tmp_path / "nowhere")
-    refused(SavedFileError, "not a saved file", load, __file__)
+    assert_refused(FileNotFoundError, "nowhere", load, tmp_path / "nowhere")
+    assert_refused(SavedFileError, "not a saved file", load, __file__)
 
 
 def test_load_needs_the_rows_of_candidates_in_a_file(tmp_path: Path) -> None:
@@ -280,7 +280,7 @@ def test_load_needs_the_rows_of_candidates_in_a_file(tmp_path: Path) -> None:
     message = (
         r"pass that object, as in trusted=\{'tvbandits:MappedRows': Candidates\(path\)\.rows\}"
     )
-    refused(SavedFileError, message, load, tmp_path / "saved")
+    assert_refused(SavedFileError, message, load, tmp_path / "saved")
     other = load(tmp_path / "saved", {"tvbandits:MappedRows": Candidates(path).rows})
     assert (other.ask(2) == player.ask(2)).all()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Arms, Box, Candidates, Limit, NothingAvailableError, Options, policies
 from tvbandits.experts import CallableExpert
 
@@ -72,7 +72,9 @@ def test_with_candidates_keeps_a_measured_context() -> None:
     other, always = bandits[0].with_candidates(NEW), bandits[1]
     assert other.recipe.domain == always.recipe.domain
     assert_same_plays(other, always, context={"outside": 3.0})
-    refused(ValueError, r"X must have shape \(n, 1\)", other.with_candidates, np.zeros((3, 2)))
+    assert_refused(
+        ValueError, r"X must have shape \(n, 1\)", other.with_candidates, np.zeros((3, 2))
+    )
 
 
 def test_tell_accepts_a_pending_point_that_was_retired() -> None:
@@ -106,7 +108,7 @@ def test_retired_candidates_are_not_played_recommended_or_queried() -> None:
     assert set(changed.ask(7, n=50)[:, 0]) <= set(NEW[:, 0])
     assert sorted(changed.ask(8, n=4)[:, 0]) == sorted(NEW[:, 0])
     np.testing.assert_array_equal(changed.ask(9, available=[1]), NEW[[1]])
-    refused(
+    assert_refused(
         NothingAvailableError,
         "none of the 7 candidates is available",
         changed.ask,
@@ -117,8 +119,8 @@ def test_retired_candidates_are_not_played_recommended_or_queried() -> None:
 
 def test_with_candidates_refuses_wrong_candidates() -> None:
     bandit = tell_readings(MAKERS["gp_ucb"](Candidates(OLD)), 2)
-    refused(ValueError, "candidates must", bandit.with_candidates, [[1.0], [1.0]])
-    refused(ValueError, "X must", bandit.with_candidates, [[1.0, 2.0]])
+    assert_refused(ValueError, "candidates must", bandit.with_candidates, [[1.0], [1.0]])
+    assert_refused(ValueError, "X must", bandit.with_candidates, [[1.0, 2.0]])
     on_box = policies.gp_ucb(Box([(0, 1)]), kernel=RBF(0.3), noise_variance=0.05)
     with pytest.raises(ValueError, match="Box"):
         on_box.with_candidates([[0.5]])
@@ -127,7 +129,7 @@ def test_with_candidates_refuses_wrong_candidates() -> None:
         ([1, 1], "retired .* 1 twice"),
         (range(5), "retired .* all 5"),
     ):
-        refused(ValueError, message, Candidates, OLD, retired=retired)
+        assert_refused(ValueError, message, Candidates, OLD, retired=retired)
 
 
 ARMS_MAKERS: dict[str, Any] = {
@@ -171,7 +173,7 @@ def test_with_candidates_of_arms_equals_having_all_arms_from_the_start(make: Any
     assert "red" not in other.recipe.domain.decode(other.ask(13, n=3))["arm"].tolist()
     other.tell(["red"], [3.0], 12.5)  # a late reward
     assert other.with_candidates(["red", "green"]).recipe.domain.retired == (2, 3)
-    refused(ValueError, "at least two different texts", other.with_candidates, ["red"])
+    assert_refused(ValueError, "at least two different texts", other.with_candidates, ["red"])
 
 
 def test_with_candidates_keeps_outliers_aside() -> None:

@@ -21,7 +21,7 @@ from tests.helpers.players import (
     noisy_wave,
     warm_up,
 )
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tests.oracles.states import fingerprint
 from tvbandits import Bandit, Box, Candidates, Limit, NothingAvailableError, Recipe, Space, policies
 from tvbandits.domains.domain import Domain
@@ -178,7 +178,7 @@ def test_bandit_names_a_wrong_call_and_changes_nothing(kind: str, call: Call, ma
     bandit, twin = make_bandit(kind), make_bandit(kind)
     state, before = bandit.state, fingerprint(bandit.state)
     error = NothingAvailableError if match.startswith("none of") else ValueError
-    refused(error, match, call, bandit)
+    assert_refused(error, match, call, bandit)
     assert bandit.state is state
     assert fingerprint(bandit.state) == before
     for t in (9.0, 10.0):
@@ -208,7 +208,7 @@ SHARED: dict[str, tuple[Callable[[Any], Any], str]] = {
 def test_policies_refuse_wrong_calls_with_the_same_messages(variant: str) -> None:
     make_bandit, twin = (warm_up(make_player(variant)) for _ in range(2))
     for call, match in SHARED.values():
-        refused(ValueError, match, call, make_bandit)
+        assert_refused(ValueError, match, call, make_bandit)
     for t in (10.0, 11.0):
         X = make_bandit.ask(t, n=3)
         np.testing.assert_array_equal(X, twin.ask(t, n=3))

@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import KERNEL, LINE
 from tests.helpers.recipes import build
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tests.oracles.loops import play_without_times
 from tests.oracles.states import fingerprint
 from tvbandits import Answers, Arms, Bandit, Candidates, ExpertError, Options, count, policies, rate
@@ -61,7 +61,7 @@ def assert_unharmed(
 ) -> None:
     """Check that a call fails as expected, and that the bandit continues as its twin."""
     state, before = bandit.state, fingerprint(bandit.state)
-    refused(error, match, call)
+    assert_refused(error, match, call)
     assert bandit.state is state
     assert fingerprint(bandit.state) == before
     np.testing.assert_array_equal(play(bandit, 4), play(twin, 4))
@@ -234,7 +234,7 @@ def test_bandit_changes_nothing_if_a_part_fails(name: str) -> None:
 
 def test_options_refuse_an_unknown_posterior() -> None:
     for bad in ("no such", "Exact", ""):
-        refused(ValueError, rf'posterior must be "exact".*{bad!r}', Options, posterior=bad)
+        assert_refused(ValueError, rf'posterior must be "exact".*{bad!r}', Options, posterior=bad)
 
 
 def test_options_accept_the_posteriors_that_policies_know() -> None:
@@ -247,9 +247,9 @@ def test_rate_and_count_refuse_lists_of_different_lengths() -> None:
     for make, names in ((rate, "successes and trials"), (count, "events and exposure")):
         for one, other in (([1], [100, 90]), ([1, 2], [100])):
             message = f"{names} must be of one length, got {len(one)} and {len(other)}"
-            refused(ValueError, message, make, one, other)
+            assert_refused(ValueError, message, make, one, other)
         for bad in (1e-300, -1.0):
-            refused(ValueError, "must be 0, or from 1e-50", make, bad, 5)
+            assert_refused(ValueError, "must be 0, or from 1e-50", make, bad, 5)
         assert make([1, 2], 100).values.tolist() == [0.01, 0.02]
         assert make(1, [100, 50]).values.tolist() == [0.01, 0.02]
         assert make(1, 100).values.tolist() == make([1], [100]).values.tolist() == [0.01]
@@ -257,7 +257,7 @@ def test_rate_and_count_refuse_lists_of_different_lengths() -> None:
 
 def test_ask_on_arms_without_context_refuses_one() -> None:
     bandit = make(domain=Arms(["a", "b"]))
-    refused(
+    assert_refused(
         ValueError,
         "unknown context 'outside'; there is none",
         bandit.ask,
@@ -271,14 +271,16 @@ def test_at_context_names_ragged_values() -> None:
         Candidates([[0.0, 5.0]], context=[1]),
         Candidates([[0.0]], context={"a": (0, 1)}),
     ):
-        refused(ValueError, "values must be numeric", domain.at_context, [[1.0], [1.0, 2.0]])
+        assert_refused(ValueError, "values must be numeric", domain.at_context, [[1.0], [1.0, 2.0]])
 
 
 def test_tell_names_ragged_rewards() -> None:
     bandit = make()
     for bad in ([[1.0], [1.0, 2.0]], [[[1.0]], 2.0]):
-        refused(ValueError, "y must be numeric", bandit.tell, [[2.5], [5.0]], bad)
-    refused(ValueError, r"y must have shape \(2,\), got \(\)", bandit.tell, [[2.5], [5.0]], 1.0)
+        assert_refused(ValueError, "y must be numeric", bandit.tell, [[2.5], [5.0]], bad)
+    assert_refused(
+        ValueError, r"y must have shape \(2,\), got \(\)", bandit.tell, [[2.5], [5.0]], 1.0
+    )
 
 
 # --- parts that do not fit together ---------------------------------------------------------------
@@ -287,7 +289,7 @@ def test_tell_names_ragged_rewards() -> None:
 def test_tv_gp_ucb_refuses_a_kernel_of_another_dimension() -> None:
     """Other errors of kernels are tested in tests/gp/kernels."""
     make = policies.tv_gp_ucb
-    refused(
+    assert_refused(
         ValueError,
         "has 3 length scales",
         make,
@@ -299,7 +301,7 @@ def test_tv_gp_ucb_refuses_a_kernel_of_another_dimension() -> None:
 
 
 def test_tv_gp_ucb_refuses_initial_points_with_a_given_rate() -> None:
-    refused(
+    assert_refused(
         ValueError,
         r"initial_points .*forgetting_rate=0\.1",
         policies.tv_gp_ucb,

@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import KERNEL, LINE, NOISE, RecordingWaveExpert, noisy_wave
 from tests.helpers.recipes import build
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Bandit, Box, Campaign, Clock, policies
 from tvbandits.campaign import (
     BusyError,
@@ -115,7 +115,7 @@ def test_an_expert_is_asked_once_and_its_budget_goes_on(tmp_path: Path) -> None:
     with Campaign.open(place) as looked_at:
         assert looked_at.verify().consistent
         assert looked_at.status.questions == twin.info.queries.total_asked
-        refused(ExpertNeededError, "needed to ask and to tell", looked_at.ask, 9.0)
+        assert_refused(ExpertNeededError, "needed to ask and to tell", looked_at.ask, 9.0)
         assert looked_at.state.queries.expert == twin.state.queries.expert
 
 
@@ -171,7 +171,7 @@ def test_an_answer_that_could_not_be_written_answers_its_own_question_only(again
             raise StorageError("the disk is full")
 
     record.prepare((), write)
-    refused(StorageError, "the disk is full", record.query, LINE.X[:2], 1.0)
+    assert_refused(StorageError, "the disk is full", record.query, LINE.X[:2], 1.0)
     full.clear()
     record.prepare((), write)
     record.query(LINE.X[:2], again)
@@ -220,10 +220,10 @@ def test_the_same_call_again_counts_once(tmp_path: Path) -> None:
     message = (
         r"the key 'b' belongs to another call: tell .*0\.25.*\(row 2, by .*this call is tell .*0\.5"
     )
-    refused(ConflictError, message, campaign.tell, X, [0.5], 1.0, key="b")
+    assert_refused(ConflictError, message, campaign.tell, X, [0.5], 1.0, key="b")
     with pytest.raises(ConflictError, match=r"another call: ask .* this call is tell"):
         campaign.tell(X, [0.5], 1.0, key="a")
-    refused(ConflictError, "this call is ask", campaign.ask, 2.0, key="a")
+    assert_refused(ConflictError, "this call is ask", campaign.ask, 2.0, key="a")
     assert [row.kind for row in campaign.journal()] == ["ask", "tell"]
     campaign.close()
 
@@ -240,7 +240,7 @@ def test_two_share_one_campaign_and_dates_are_times(tmp_path: Path) -> None:
     one.ask("2026-01-01T06:00+01:00", n=2, available=[3, 4, 7])
     two.drop(one.pending[:1])
     for t in (1e9, [1e9]):  # no date, of which nobody could read the history
-        refused(ValueError, "within 292 years of 1970", one.tell, X, [1.0], t)
+        assert_refused(ValueError, "within 292 years of 1970", one.tell, X, [1.0], t)
     assert str(one.history["time"][0]) == "2026-01-01 05:00:00+01:00"
     assert {row.who for row in one.journal()} == {"one", "two"}
     assert one.about == {"title": "none"}
@@ -306,7 +306,7 @@ def test_an_expert_that_is_wrong_stops_the_call_and_is_on_record(tmp_path: Path)
     place = tmp_path / "campaign.db"
     with Campaign.create(place, asking(Wrong())) as campaign:
         X = campaign.ask(1.0)
-        refused(ExpertError, "no such probe", campaign.tell, X, [0.5], 1.0, key="k")
+        assert_refused(ExpertError, "no such probe", campaign.tell, X, [0.5], 1.0, key="k")
         assert campaign.journal()[-1].body["error"].startswith("ExpertError: ")
         assert campaign.status.readings == 0
     with Campaign.open(place, expert=RecordingWaveExpert()) as campaign:
@@ -325,7 +325,7 @@ def test_a_changed_row_is_found(column: str, tmp_path: Path) -> None:
     other = f"replace({column}, '1', '2') || ' '"
     change = {"seq": "seq + 100", "key": "'other'"}.get(column, other)
     execute(place, f"UPDATE journal SET {column} = {change} WHERE seq = 4")
-    refused(DamagedCampaignError, "row 4", Campaign.open, place)
+    assert_refused(DamagedCampaignError, "row 4", Campaign.open, place)
 
 
 def test_rows_that_are_missing_are_found(tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ def test_rows_that_are_missing_are_found(tmp_path: Path) -> None:
         copy = tmp_path / "copy.db"
         shutil.copy(place, copy)
         execute(copy, f"DELETE FROM journal WHERE {rows}")
-        refused(DamagedCampaignError, message, Campaign.open, copy)
+        assert_refused(DamagedCampaignError, message, Campaign.open, copy)
     execute(place, "UPDATE snapshots SET data = zeroblob(20) WHERE seq = 6")
     with pytest.raises(DamagedCampaignError, match="after row 6"):
         Campaign.open(place)
@@ -352,20 +352,20 @@ def test_a_snapshot_of_another_version_names_the_campaign(
 
 
 def test_what_is_no_campaign_is_named(tmp_path: Path) -> None:
-    refused(NoCampaignError, "there is no campaign", Campaign.open, tmp_path / "nothing.db")
+    assert_refused(NoCampaignError, "there is no campaign", Campaign.open, tmp_path / "nothing.db")
     with pytest.raises(NoCampaignError, match="'mysql:"):
         Campaign.open("mysql://there/db")
     match, other = "bandit must be", policies.uniform(LINE)
-    refused(ValueError, match, Campaign.create, tmp_path / "new.db", other)
+    assert_refused(ValueError, match, Campaign.create, tmp_path / "new.db", other)
     other = tmp_path / "other.db"
     other.symlink_to(other)
-    refused(ValueError, r"other\.db: ", Campaign.open, other)  # a loop
+    assert_refused(ValueError, r"other\.db: ", Campaign.open, other)  # a loop
     other.unlink()
     Campaign.create(other, plain()).close()
     for version in (1, 4, 99):
         schema = f"json_set(body, '$.schema', {version})"
         execute(other, f"UPDATE journal SET body = {schema} WHERE seq = 0")
-        refused(NoCampaignError, f"version {version}; .*{SCHEMA}", Campaign.open, other)
+        assert_refused(NoCampaignError, f"version {version}; .*{SCHEMA}", Campaign.open, other)
 
 
 @pytest.mark.parametrize(
@@ -415,7 +415,7 @@ def test_writers_take_turns_and_readers_do_not_wait(tmp_path: Path) -> None:
             assert (other.status.open, other.status.readings) == ("tell", 0)
             assert len(other.predict(LINE.X)[0]) == 41
             assert len(campaign.predict(LINE.X)[0]) == 41
-            refused(BusyError, r"writing for longer than 0\.1 s", other.ask, 2.0)
+            assert_refused(BusyError, r"writing for longer than 0\.1 s", other.ask, 2.0)
         leave.set()
         teller.join()
         assert campaign.status.readings == 1

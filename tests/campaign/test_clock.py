@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, strategies as st
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Campaign, Candidates, policies
 from tvbandits.clock import Clock, to_number, to_numbers
 
@@ -72,7 +72,7 @@ def test_zones() -> None:
     ],
 )
 def test_zones_are_not_mixed(clock: Clock, when: Any, said: str) -> None:
-    refused(ValueError, said, clock.number, when)
+    assert_refused(ValueError, said, clock.number, when)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_zones_are_not_mixed(clock: Clock, when: Any, said: str) -> None:
     ],
 )
 def test_what_is_no_time(when: Any, said: str) -> None:
-    refused(ValueError, said, HOURS.number, when)
+    assert_refused(ValueError, said, HOURS.number, when)
 
 
 @pytest.mark.parametrize("day", ["13/01/2026", "01/13/2026", "13.01.2026", "2026-1-13 00:00"])
@@ -107,12 +107,12 @@ def test_a_date_with_one_meaning_is_read_in_any_form(day: str) -> None:
      "+1", "9999999999", "1 1h", "1,5h", "1h 1", "P1M", "P1", np.timedelta64(1, "Y"), np.ma.masked],
 )  # fmt: skip
 def test_what_is_no_unit(unit: Any) -> None:
-    refused(ValueError, "unit must", Clock, unit)
+    assert_refused(ValueError, "unit must", Clock, unit)
 
 
 @pytest.mark.parametrize("origin", ["today", 0, pd.NaT, None, "0000-01-01"])
 def test_what_is_no_origin(origin: Any) -> None:
-    refused(ValueError, "origin must", Clock, "1h", origin)
+    assert_refused(ValueError, "origin must", Clock, "1h", origin)
 
 
 @pytest.mark.parametrize(
@@ -184,13 +184,13 @@ def test_same_texts_as_pandas(zone: str | None, unit: str, origin: datetime, num
     kept = Clock(str(pd.Timedelta(unit)), str(stamp))  # as a campaign keeps it
     assert (kept.number(text), kept.unit) == (clock.number(text), clock.unit)
     assert kept.text(number)[:10] == str(kept.time(number))[:10]
-    refused(ValueError, "number must be .*finite.*, got nan", clock.text, float("nan"))
+    assert_refused(ValueError, "number must be .*finite.*, got nan", clock.text, float("nan"))
 
 
 def test_the_present() -> None:
     for clock in (HOURS, BERLIN):
         assert abs(clock.now - clock.number(pd.Timestamp.now(tz=clock.origin.tz))) < 0.5
-    refused(ValueError, "number must be finite, got nan", HOURS.time, float("nan"))
+    assert_refused(ValueError, "number must be finite, got nan", HOURS.time, float("nan"))
 
 
 # --- times without a zone, where the clock has one
@@ -221,13 +221,13 @@ def test_a_single_time_of_a_call_is_one_of_the_clock_s_zone(
 
 def test_a_local_time_that_comes_twice_or_never_is_refused_with_the_offsets() -> None:
     both = r"at.*02:30.*twice in Europe/Berlin.*02:30:00\+02:00 or 2024-10-27T02:30:00\+01:00$"
-    refused(ValueError, both, to_number, AUTUMN, "2024-10-27 02:30", "--at")
+    assert_refused(ValueError, both, to_number, AUTUMN, "2024-10-27 02:30", "--at")
     never = r"--at must be a time of Europe/Berlin, .*'2024-03-31 02:30'.*put forward"
-    refused(ValueError, never, to_number, AUTUMN, "2024-03-31 02:30", "--at")
+    assert_refused(ValueError, never, to_number, AUTUMN, "2024-03-31 02:30", "--at")
 
 
 def test_times_of_a_table_need_an_offset_where_the_clock_has_a_zone(tmp_path: Any) -> None:
-    refused(ValueError, "has none.*add one", to_numbers, AUTUMN, ["2024-10-27 01:00"])
+    assert_refused(ValueError, "has none.*add one", to_numbers, AUTUMN, ["2024-10-27 01:00"])
     bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     with Campaign.create(tmp_path / "c.db", bandit, clock=AUTUMN) as campaign:
         campaign.tell([[0.0]], [1.0], "2024-10-27 01:00")
@@ -235,4 +235,4 @@ def test_times_of_a_table_need_an_offset_where_the_clock_has_a_zone(tmp_path: An
         campaign.correct([[0.0]], t="2024-10-27 01:00", to="2024-10-27 01:30")
         assert campaign.format_time(1.5) == "2024-10-27 01:30:00+02:00"
         row = {"X": [[1.0]], "y": [1.0], "t": "2024-10-27 01:00"}
-        refused(ValueError, "has none.*add one", campaign.record, [row])
+        assert_refused(ValueError, "has none.*add one", campaign.record, [row])

@@ -7,7 +7,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.commands import commands
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Arms, Campaign, count, load, policies, rate
 from tvbandits.cli.campaign_tables import Reading, with_rates
 from tvbandits.counts import Counted
@@ -70,10 +70,10 @@ def test_a_bandit_refuses_shares_beside_plain_numbers_and_stays_as_it_was(
     shares, plain = (getattr(policies, policy)(ARMS) for _ in range(2))
     shares.tell(["red", "blue"], rate([1, 2], [10, 20]), 1)
     plain.tell(["red", "blue"], [0.0, 1.0], 1)
-    refused(
+    assert_refused(
         ValueError, r"row 1: .*: 1 is a plain number", shares.tell, ARMS.X, [np.nan, 1.0, 0.5], 2
     )
-    refused(
+    assert_refused(
         ValueError, r"0\.3 is a proportion of 10 trials", plain.tell, ["red"], rate([3], [10]), 2
     )
     for bandit in (shares, plain):
@@ -82,8 +82,8 @@ def test_a_bandit_refuses_shares_beside_plain_numbers_and_stays_as_it_was(
         load(tmp_path / "saved").tell(["red"], [np.nan], 2)
         bandit.tell(["red"], [np.nan], 2)  # no reading is of either kind
     if policy == "adaptive_gp_ucb":
-        refused(ValueError, "is a plain number", shares.correct, ["red"], [0.2], 1)
-        refused(ValueError, "is a proportion", plain.correct, ["red"], rate([1], [2]), 1)
+        assert_refused(ValueError, "is a plain number", shares.correct, ["red"], [0.2], 1)
+        assert_refused(ValueError, "is a proportion", plain.correct, ["red"], rate([1], [2]), 1)
         plain.correct(["red", "blue"], rate([0, 1], [1, 1]), 1)
         plain.tell(["green"], rate([3], [10]), 3)
 
@@ -92,7 +92,7 @@ def test_a_campaign_names_the_site_of_a_plain_number_beside_shares(tmp_path: Any
     with Campaign.create(tmp_path / "campaign.db", policies.adaptive_gp_ucb(ARMS)) as campaign:
         campaign.tell(ARMS.X, rate([2, 7, 1], [100, 90, 80]), 1)
         for key in (None, "k"):
-            refused(
+            assert_refused(
                 ValueError, "^blue: 37 is a plain number", campaign.tell, "blue", 37, 2, key=key
             )
         errors: list[Any] = []
@@ -111,16 +111,16 @@ def test_a_bandit_refuses_plain_numbers_and_shares_beside_counts_of_events(tmp_p
     for bandit in (events, load(tmp_path / "saved")):
         for y, kind in (([0.3], "a plain number"), (rate([3], [10]), "a proportion of 10 trials")):
             text = rf": 0\.3 is {kind}, but .* counts of events: tell .* count\(events, expos"
-            refused(ValueError, text, bandit.tell, ["red"], y, 2)
-        refused(ValueError, "a plain number", bandit.tell, ["red"], [0.3], 2, [0.1])
-        refused(ValueError, "a plain number", bandit.correct, ["red"], [0.3], 1)
+            assert_refused(ValueError, text, bandit.tell, ["red"], y, 2)
+        assert_refused(ValueError, "a plain number", bandit.tell, ["red"], [0.3], 2, [0.1])
+        assert_refused(ValueError, "a plain number", bandit.correct, ["red"], [0.3], 1)
         bandit.tell(["red"], [np.nan], 2)  # no reading is of either kind
         bandit.tell(["red"], count([3], [10]), 2)
         bandit.correct(["red"], count([4], [10]), 2)
         assert len(bandit.history) == 3
     for bandit, kind in ((plain, "plain numbers"), (shares, "proportions of trials")):
         text = rf"0\.3 is a count of events, but the other readings are {kind}"
-        refused(ValueError, text, bandit.tell, ["red"], count([3], [10]), 2)
+        assert_refused(ValueError, text, bandit.tell, ["red"], count([3], [10]), 2)
     plain.correct(["red", "blue"], count([0, 1], [1, 1]), 1)
     plain.tell(["green"], count([3], [10]), 3)
 
@@ -140,7 +140,9 @@ def test_counts_of_events_are_still_measurements_to_a_model(tmp_path: Any) -> No
         campaign.drop(campaign.pending)
         alone.tell(["red"], count([2], [1.0]).values, 4, count([2], [1.0]).variance)
         np.testing.assert_allclose(campaign.predict(ARMS.X, 5), alone.predict(ARMS.X, 5))
-        refused(ValueError, "red: 5 is a plain number", campaign.record, [{"X": "red", "y": [5]}])
+        assert_refused(
+            ValueError, "red: 5 is a plain number", campaign.record, [{"X": "red", "y": [5]}]
+        )
         assert campaign.verify().problems == ()
 
 

@@ -18,7 +18,7 @@ from tests.campaign.test_campaign import Dies, Wrong, asking, execute, plain, pl
 from tests.helpers.disks import DEFAULT_SYNCHRONOUS
 from tests.helpers.folders import fill_once
 from tests.helpers.players import noisy_wave
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Campaign, ExpertError
 from tvbandits.campaign import (
     CampaignError,
@@ -94,7 +94,7 @@ def test_a_copy_replaces_nothing(folder: Path, what: str) -> None:
             with pytest.raises(CampaignError, match=r"there\.db already exists$"):
                 campaign.backup(target)
         for itself in ("m.db", folder / "m.db", "../" + folder.name + "/m.db"):
-            refused(CampaignError, r"m\.db already exists$", campaign.backup, itself)
+            assert_refused(CampaignError, r"m\.db already exists$", campaign.backup, itself)
         assert found(folder) == before
         play(campaign, 4, 4)
     with Campaign.open("m.db") as campaign:
@@ -136,7 +136,9 @@ def test_a_full_disk_leaves_no_part_of_a_copy(folder: Path, room: int) -> None:
     with Campaign.open("m.db") as campaign:
         before = found(folder)
         with little_room(room):
-            refused(StorageError, r"^copy.db: cannot be written: ", campaign.backup, "copy.db")
+            assert_refused(
+                StorageError, r"^copy.db: cannot be written: ", campaign.backup, "copy.db"
+            )
         assert found(folder) == before
         with pytest.raises(StorageError, match=r"^none/copy\.db: cannot be written: "):
             campaign.backup("none/copy.db")
@@ -149,14 +151,14 @@ def test_a_full_disk_leaves_no_part_of_a_copy(folder: Path, room: int) -> None:
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
 def test_a_campaign_on_a_server_is_copied_by_its_own_tools(tmp_path: Path) -> None:
     with Server(tmp_path) as server, Campaign.create(server.url, asking(Dies())) as campaign:
-        refused(CampaignError, "pg_dump", campaign.backup, tmp_path / "copy.db")
+        assert_refused(CampaignError, "pg_dump", campaign.backup, tmp_path / "copy.db")
         assert not [*tmp_path.iterdir()]
         with pytest.raises(KeyboardInterrupt):
             campaign.tell(campaign.ask(1.0), [0.5], 1.0)
         assert campaign.status.in_doubt == 1
-        refused(CampaignError, "already exists", Campaign.create, server.url, plain())
+        assert_refused(CampaignError, "already exists", Campaign.create, server.url, plain())
         campaign.close()
-        refused(ClosedCampaignError, "is closed", campaign.ask, 2.0)
+        assert_refused(ClosedCampaignError, "is closed", campaign.ask, 2.0)
 
 
 # --- tables and pages
@@ -195,7 +197,7 @@ def test_a_page_is_no_part_of_a_database(name: str) -> None:
     from tvbandits.cli.campaign_actions import report
 
     Path("m.db-turn").unlink()
-    refused(CampaignError, rf"{name}: ", report, "m.db", name)
+    assert_refused(CampaignError, rf"{name}: ", report, "m.db", name)
     assert not Path(name).exists()
 
 
@@ -236,10 +238,10 @@ def test_what_is_somebody_elses_is_left_as_it_is(tmp_path: Path, what: str) -> N
     place = tmp_path / "theirs.db"
     STRANGERS[what](place)
     before = found(tmp_path)
-    refused(CampaignError, r"theirs\.db: ", Campaign.open, place)
+    assert_refused(CampaignError, r"theirs\.db: ", Campaign.open, place)
     assert found(tmp_path) == before
     if what != "an empty file":
-        refused(CampaignError, r"theirs\.db", Campaign.create, place, plain())
+        assert_refused(CampaignError, r"theirs\.db", Campaign.create, place, plain())
         assert found(tmp_path) == before
 
 
@@ -249,7 +251,7 @@ def test_a_database_that_others_have_open_is_left_as_it_is(tmp_path: Path) -> No
         file.execute(WAL)
         file.execute(CATS)
         before = found(tmp_path)
-        refused(NoCampaignError, r"it has the tables \['cats'\]", Campaign.open, place)
+        assert_refused(NoCampaignError, r"it has the tables \['cats'\]", Campaign.open, place)
         assert {**found(tmp_path), "theirs.db-shm": b""} == {**before, "theirs.db-shm": b""}
 
 
@@ -277,7 +279,7 @@ def test_a_campaign_stays_where_it_is_opened(folder: Path, monkeypatch: pytest.M
     with Campaign.open("m.db") as campaign:
         campaign._store.database.engine.dispose()
         Path("m.db").rename("moved.db")
-        refused(StorageError, "unable to open", campaign.ask, 6.0)
+        assert_refused(StorageError, "unable to open", campaign.ask, 6.0)
         assert not Path("m.db").exists()
 
 
@@ -310,13 +312,15 @@ def test_a_damaged_field_is_named(name: str) -> None:
     change, where = FIELDS[name]
     execute("m.db", change)
     kind = NoCampaignError if "version " in where else DamagedCampaignError
-    refused(kind, rf"m\.db: .*{where}", Campaign.open, "m.db")
+    assert_refused(kind, rf"m\.db: .*{where}", Campaign.open, "m.db")
 
 
 @pytest.mark.parametrize("text", ["{", "[1, 2]", '"ab"', '["a", "b"]', "[" * 9999, "{}"])
 @pytest.mark.parametrize("name", ["coordinates", "names"])
 def test_damaged_names_are_named(tmp_path: Path, name: str, text: str) -> None:
-    refused(ValueError, name, Campaign.create, tmp_path / "m.db", plain(), about={name: text})
+    assert_refused(
+        ValueError, name, Campaign.create, tmp_path / "m.db", plain(), about={name: text}
+    )
 
 
 def test_a_damaged_configuration_is_named(tmp_path: Path) -> None:
@@ -381,7 +385,7 @@ def test_a_campaign_that_was_closed_says_so(folder: Path, name: str) -> None:
     campaign.close()
     campaign.close()
     before = found(folder)
-    refused(ClosedCampaignError, r"m\.db: the campaign is closed", CALLS[name], campaign)
+    assert_refused(ClosedCampaignError, r"m\.db: the campaign is closed", CALLS[name], campaign)
     assert found(folder) == before
     assert not Path("m.db-wal").exists()
     assert repr(campaign) == "<Campaign at m.db>"

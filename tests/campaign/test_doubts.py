@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.refusals import refused
-from tests.helpers.silent import Silent
+from tests.helpers.refusals import assert_refused
+from tests.helpers.silent import SilentExpert
 from tvbandits import Campaign, Candidates, Clock, Options, policies, rate
 from tvbandits.campaign import ConflictError, DoubtfulReadingError
 from tvbandits.campaign.service.bodies import DoubtError
@@ -55,7 +55,7 @@ def test_a_reading_is_held_against_the_past_of_its_place_and_the_prediction(tmp_
     bandit = policies.gp_ucb(SITES, kernel=RBF(1.0), noise_variance=0.01, seed=1)
     with campaign_at(tmp_path, bandit) as campaign:
         tell_usual(campaign)
-        refused(
+        assert_refused(
             DoubtfulReadingError,
             "pier: 3 is far from its readings",
             campaign.tell,
@@ -74,7 +74,7 @@ def test_a_robust_bandit_takes_a_value_beyond_belief_and_sets_it_aside(tmp_path:
     with campaign_at(tmp_path, bandit) as campaign:
         tell_usual(campaign)
         assert campaign.tell("pier", [1927.0], 13).outliers == 1
-        refused(DoubtfulReadingError, "far ahead", campaign.tell, "pier", [19.0], 1e6)
+        assert_refused(DoubtfulReadingError, "far ahead", campaign.tell, "pier", [19.0], 1e6)
 
 
 def test_a_time_far_ahead_is_refused(tmp_path: Path) -> None:
@@ -107,10 +107,10 @@ def test_an_answer_beyond_belief_is_refused_and_told_if_somebody_is_sure(tmp_pat
         tell_usual(campaign)
         asked = campaign.questions(13)[:1]
         rows = campaign.status.rows
-        refused(DoubtfulReadingError, "1927", campaign.answer, asked, [1927.0], 13)
+        assert_refused(DoubtfulReadingError, "1927", campaign.answer, asked, [1927.0], 13)
         assert campaign.status.rows == rows
         campaign.answer(asked, [19.0], 13)
-        refused(DoubtfulReadingError, "1928", campaign.correct_answers, asked, [1928.0], 13)
+        assert_refused(DoubtfulReadingError, "1928", campaign.correct_answers, asked, [1928.0], 13)
         assert campaign.state.answers.y.tolist() == [19.0]
         campaign.correct_answers(asked, [1928.0], 13, sure=True)
         assert campaign.state.answers.y.tolist() == [1928.0]
@@ -125,7 +125,9 @@ def test_a_correction_beyond_belief_is_refused_and_made_if_somebody_is_sure(tmp_
             campaign.correct(["dune", "pier"], [3.0, 1927.0], 12)
         error = caught.value
         assert (error.row, error.site, error.value, error.usual) == (1, "pier", 1927.0, (3.0, 19.4))
-        refused(DoubtfulReadingError, "far ahead", campaign.correct, "pier", None, 12, to=1e6)
+        assert_refused(
+            DoubtfulReadingError, "far ahead", campaign.correct, "pier", None, 12, to=1e6
+        )
         assert campaign.journal()[-1].kind == "tell"
         campaign.correct("pier", None, 12, 0.02)  # of its value nothing is said
         campaign.correct("pier", [1927.0], 12, sure=True)
@@ -146,8 +148,8 @@ def test_imports_and_repeated_calls_are_not_doubted(tmp_path: Path) -> None:
         campaign.tell("pier", [1927.0], 13, sure=True, key="k")
         rows = campaign.status.rows
         campaign.tell("pier", [1927.0], 13, key="k")
-        refused(ConflictError, "key", campaign.tell, "pier", [1928.0], 13, key="k")
-        refused(ConflictError, "already a reading", campaign.tell, "pier", [2222.0], 13)
+        assert_refused(ConflictError, "key", campaign.tell, "pier", [1928.0], 13, key="k")
+        assert_refused(ConflictError, "already a reading", campaign.tell, "pier", [2222.0], 13)
         assert campaign.status.rows == rows
         assert campaign.record([{"X": "dune", "y": [-5000.0], "t": 14}]) == 1
 
@@ -155,9 +157,9 @@ def test_imports_and_repeated_calls_are_not_doubted(tmp_path: Path) -> None:
 def test_a_reading_is_held_against_what_others_have_told_meanwhile(tmp_path: Path) -> None:
     with campaign_at(tmp_path) as campaign, Campaign.open(tmp_path / "c.db") as other:
         tell_usual(campaign)
-        refused(DoubtfulReadingError, "1927", other.tell, "wood", [1927.0], 13)
+        assert_refused(DoubtfulReadingError, "1927", other.tell, "wood", [1927.0], 13)
         other.tell("wood", [1927.0], 13, sure=True)
-        refused(DoubtfulReadingError, "1928", campaign.tell, "wood", [1928.0], 14)
+        assert_refused(DoubtfulReadingError, "1928", campaign.tell, "wood", [1928.0], 14)
 
 
 def test_a_share_of_few_trials_may_be_far(tmp_path: Path) -> None:
@@ -166,14 +168,14 @@ def test_a_share_of_few_trials_may_be_far(tmp_path: Path) -> None:
         for t in range(1, 13):
             campaign.tell("pier", rate([10 + t % 3], [1000]), t)
         far = rate([8000], [10000])
-        refused(DoubtfulReadingError, "0.8", campaign.tell, "dune", far, 13)
+        assert_refused(DoubtfulReadingError, "0.8", campaign.tell, "dune", far, 13)
         campaign.tell("dune", rate([1], [1]), 13)
 
 
 @pytest.mark.parametrize("sure", ["yes", 1, None])
 def test_sure_is_true_or_false(tmp_path: Path, sure: Any) -> None:
     with campaign_at(tmp_path) as campaign:
-        refused(
+        assert_refused(
             ValueError, "sure must be True or False", campaign.tell, "pier", [1.0], 1, sure=sure
         )
         assert campaign.status.rows == 0
@@ -304,7 +306,7 @@ def test_answers_of_an_expert_that_states_no_variance_are_reviewed(tmp_path: Pat
 
 
 def test_an_expert_without_answers_is_no_fault(tmp_path: Path) -> None:
-    with campaign_at(tmp_path, policies.frugal_gp_ucb(SITES, expert=Silent())) as campaign:
+    with campaign_at(tmp_path, policies.frugal_gp_ucb(SITES, expert=SilentExpert())) as campaign:
         play(campaign, 3)
         assert len(campaign.state.answers) == 0
 
@@ -331,7 +333,7 @@ def test_each_door_names_the_remedy_of_a_conflict_in_its_own_words(tmp_path: Pat
 def test_a_correction_to_a_time_that_is_taken_is_a_conflict_without_a_key(tmp_path: Path) -> None:
     with campaign_at(tmp_path) as campaign:
         campaign.tell(["pier", "pier", "dune"], [1.0, 2.0, 3.0], [1, 2, 3])
-        refused(ConflictError, "pier at t = 2", campaign.correct, "pier", None, 1, to=2)
+        assert_refused(ConflictError, "pier at t = 2", campaign.correct, "pier", None, 1, to=2)
         campaign.correct(["pier", "pier"], None, [1, 2], to=[2, 1])  # exchanged
         campaign.correct("dune", None, 3, to=2)
         campaign.correct("pier", None, 1, to=2, key="both count")

@@ -9,7 +9,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.commands import Command
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tests.places import DATA
 from tvbandits import Box, Campaign, Candidates, Dataset, Options, policies
 from tvbandits.campaign.gauges import offsets_of_plays
@@ -347,7 +347,7 @@ def test_a_site_that_stands_out_is_asked_about_until_it_is_confirmed_or_changes(
 def test_only_what_stands_out_can_be_confirmed(tmp_path: Path) -> None:
     with campaign_at(tmp_path) as campaign:
         wrong: Any = campaign.change_sites
-        refused(ValueError, "P1 does not stand out .*; none does", wrong, confirm=["P1"])
+        assert_refused(ValueError, "P1 does not stand out .*; none does", wrong, confirm=["P1"])
         tell_table(campaign, 5.0, 0)
         for sites, text in (
             (["P1"], "P1 does not stand out from the other sites; those that do are P6"),
@@ -358,13 +358,13 @@ def test_only_what_stands_out_can_be_confirmed(tmp_path: Path) -> None:
             (["P6", "P6", "P1"], "P1 does not stand out"),
             ([2.5], "each of confirm must be a whole number or the name"),
         ):
-            refused(ValueError, text, wrong, confirm=sites)
+            assert_refused(ValueError, text, wrong, confirm=sites)
         assert {*campaign.doubtful_sites} == {"P6"}
     with Campaign.create(
         tmp_path / "box.db",
         policies.gp_ucb(Box([(0.0, 1.0)]), kernel=RBF(0.3), noise_variance=0.01),
     ) as campaign:
-        refused(ValueError, "sites or arms only", campaign.change_sites, confirm=["P1"])
+        assert_refused(ValueError, "sites or arms only", campaign.change_sites, confirm=["P1"])
 
 
 def test_a_site_in_a_measured_context_can_be_confirmed(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Campaign, Candidates, Options, policies
 from tvbandits.bandit import options
 from tvbandits.campaign.store import store
@@ -47,6 +47,8 @@ def test_a_bounded_history_is_on_the_disk(name: str, tmp_path: Path, monkeypatch
             with pytest.raises(ConflictError, match="already a reading") as error:
                 campaign.tell(old.X[:1], [y], old.t[:1])
             assert error.value.same == same
-        refused(ValueError, "are no longer stored", campaign.correct, old.X[:1], [7.0], old.t[:1])
+        assert_refused(
+            ValueError, "are no longer stored", campaign.correct, old.X[:1], [7.0], old.t[:1]
+        )
     bounded.correct(old.X[-2:-1], [0.25], old.t[-2:-1])
     assert bounded.verify().problems == ()

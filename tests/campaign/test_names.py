@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from tests.cli.test_data import CONFIG as CONFIG_OF_SITES
-from tests.helpers.commands import Command, commands, fine
-from tests.helpers.refusals import refused
+from tests.helpers.commands import Command, check_success, commands
+from tests.helpers.refusals import assert_refused
 from tvbandits import Campaign, Candidates, Clock, policies
 
 SITES = (
@@ -43,18 +43,18 @@ def command(
     (tmp_path / "sites.csv").write_text(SITES)
     (tmp_path / "c.toml").write_text(CONFIG_OF_SITES + CONFIG)
     command = commands(monkeypatch, capsys, "campaign")
-    fine(command("new", "c.db", "--config", "c.toml"))
+    check_success(command("new", "c.db", "--config", "c.toml"))
     return command
 
 
 def tell(command: Command, site: str, reward: float, at: int) -> None:
-    fine(command("tell", "c.db", "--site", site, "--reward", reward, "--at", hour(at)))
+    check_success(command("tell", "c.db", "--site", site, "--reward", reward, "--at", hour(at)))
 
 
 def test_history_has_names_and_dates(command: Command) -> None:
     tell(command, "AQ02", 21.0, 8)
-    fine(command("ask", "c.db", "--at", hour(9), "--available", "AQ05"))
-    (told, out) = fine(command("history", "c.db")).splitlines()[1:]
+    check_success(command("ask", "c.db", "--at", hour(9), "--available", "AQ05"))
+    (told, out) = check_success(command("history", "c.db")).splitlines()[1:]
     assert told.startswith(f"{hour(8)},8.0,AQ02,")
     assert out.startswith(f"{hour(9)},9.0,AQ05,")
     with Campaign.open("c.db") as campaign:
@@ -103,19 +103,19 @@ def test_python_takes_names_and_dates(command: Command) -> None:
 
 
 def test_what_is_out_shows_its_age_and_how_to_drop_it(command: Command) -> None:
-    fine(command("ask", "c.db", "--at", hour(8), "--available", "AQ05"))
-    out = fine(command("status", "c.db"))
+    check_success(command("ask", "c.db", "--at", hour(8), "--available", "AQ05"))
+    out = check_success(command("status", "c.db"))
     assert " UTC, 0 min ago);" in out
     assert "overdue" not in out
     tell(command, "AQ02", 21.0, 9)
     line = "tvbandits campaign drop c.db --site AQ05"
-    assert fine(command("status", "c.db")).endswith(
+    assert check_success(command("status", "c.db")).endswith(
         f"; overdue: report the reading of AQ05, or drop it: {line}\n"
     )
     with Campaign.open("c.db") as campaign:
         (row,) = campaign.pending_points
         assert (row.place, row.t, row.who) == ("AQ05", 8.0, campaign.journal()[0].who)
-    assert fine(command(*line.split()[2:])) == "dropped; 0 still pending\n"
+    assert check_success(command(*line.split()[2:])) == "dropped; 0 still pending\n"
 
 
 @pytest.mark.usefixtures("command")
@@ -128,15 +128,15 @@ def test_each_who_was_sent_to_one_place_is_named() -> None:
 
 def test_what_nobody_tells_is_dropped_after_a_time(command: Command) -> None:
     for at in (8, 9):
-        fine(command("ask", "c.db", "--at", hour(at), "--available", "AQ05,AQ03", "-n", 1))
+        check_success(command("ask", "c.db", "--at", hour(at), "--available", "AQ05,AQ03", "-n", 1))
     tell(command, "AQ02", 21.0, 10)
-    fine(command("ask", "c.db", "--at", hour(13)))
+    check_success(command("ask", "c.db", "--at", hour(13)))
     with Campaign.open("c.db") as campaign:
         assert campaign.drop_after == 6.0
         assert [each.t for each in campaign.pending_points] == [8.0, 9.0, 13.0]
         before = campaign.status.rows
-    last = fine(command("ask", "c.db", "--at", hour(14), "--key", "late"))
-    assert fine(command("ask", "c.db", "--at", hour(14), "--key", "late")) == last
+    last = check_success(command("ask", "c.db", "--at", hour(14), "--key", "late"))
+    assert check_success(command("ask", "c.db", "--at", hour(14), "--key", "late")) == last
     with Campaign.open("c.db") as campaign:
         dropped, asked = campaign.journal(before)
         assert (dropped.kind, dropped.who, asked.kind) == ("drop", "expiry", "ask")
@@ -153,8 +153,10 @@ def test_title_unit_and_map(command: Command) -> None:
     from tvbandits.campaign.service.page import MAP_SHAPE, Facts, campaign_page, sites_map
 
     tell(command, "AQ02", 21.0, 8)
-    fine(command("ask", "c.db", "--at", hour(9), "--available", "AQ05"))
-    assert " ppb (95%)\n" in fine(command("forecast", "c.db", "--at", hour(9), "--site", "AQ01"))
+    check_success(command("ask", "c.db", "--at", hour(9), "--available", "AQ05"))
+    assert " ppb (95%)\n" in check_success(
+        command("forecast", "c.db", "--at", hour(9), "--site", "AQ01")
+    )
     with Campaign.open("c.db") as campaign:
         facts, text = Facts(campaign), campaign_page(campaign)
         assert facts.plane is not None
@@ -205,19 +207,19 @@ def test_a_script_speaks_in_names(served: Any) -> None:
 def test_names_of_sites_differ_and_can_be_written_in_a_table(tmp_path: Any, names: Any) -> None:
     bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0]]))
     path, about = tmp_path / "names.db", {"names": json.dumps(names)}
-    refused(ValueError, "names of sites must", Campaign.create, path, bandit, about=about)
+    assert_refused(ValueError, "names of sites must", Campaign.create, path, bandit, about=about)
     assert not path.exists()
     with Campaign.create(path, bandit, about={"names": json.dumps(["a", "b"])}) as campaign:
-        refused(ValueError, "to add must", campaign.change_sites, {" c": [2.0]})
-        refused(ValueError, r"unknown site \"a\\u200b\"", campaign.tell, "a\u200b", [1.0], 1)
+        assert_refused(ValueError, "to add must", campaign.change_sites, {" c": [2.0]})
+        assert_refused(ValueError, r"unknown site \"a\\u200b\"", campaign.tell, "a\u200b", [1.0], 1)
 
 
 def test_a_date_of_another_form_is_named_by_its_argument(tmp_path: Any) -> None:
     bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0]]))
     with Campaign.create(tmp_path / "c.db", bandit, clock=Clock("1h", "2026-01-01")) as campaign:
         for t in ("08:00", 1767225600, ["2026-01-01"]):
-            refused(ValueError, "^t", campaign.ask, t)
-        refused(ValueError, "^to must", campaign.correct, [[0.0]], to="08:00")
+            assert_refused(ValueError, "^t", campaign.ask, t)
+        assert_refused(ValueError, "^to must", campaign.correct, [[0.0]], to="08:00")
 
 
 def test_a_site_that_there_is_not_is_named_with_its_argument(tmp_path: Any) -> None:
@@ -231,5 +233,5 @@ def test_a_site_that_there_is_not_is_named_with_its_argument(tmp_path: Any) -> N
             ("retire", lambda: campaign.change_sites(retire=["mill"])),
             ("confirm", lambda: campaign.change_sites(confirm=["mill"])),
         ):
-            refused(ValueError, f'^{argument}: unknown site "mill"', call)
+            assert_refused(ValueError, f'^{argument}: unknown site "mill"', call)
         assert campaign.status.rows == 0

@@ -9,7 +9,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.commands import Command, commands
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Campaign, Candidates, Limit, Options, policies
 from tvbandits.campaign import ConflictError
 from tvbandits.cli.campaign_config import read_config
@@ -57,7 +57,7 @@ def test_a_campaign_says_that_candidates_in_a_file_are_to_be_handed_over(tmp_pat
         campaign.tell(X := campaign.ask(1.0), X[:, 0], 1.0)
     with Campaign.open(tmp_path / "c.db") as campaign:  # nothing is damaged
         assert campaign.status.readings == len(X)
-        refused(
+        assert_refused(
             SavedFileError,
             "^it uses 'tvbandits:MappedRows'.*pass that object",
             lambda: campaign.domain,
@@ -266,7 +266,9 @@ def test_a_warning_is_one_line_without_code(command: Command) -> None:
 def test_a_file_that_cannot_be_used(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "sites.csv").write_text("site,x\nA,0\nB,1\nC,2\nD,3\n")
     (tmp_path / "campaign.toml").write_text(text)
-    refused(ValueError, says, lambda path: read_config(path).bandit(), tmp_path / "campaign.toml")
+    assert_refused(
+        ValueError, says, lambda path: read_config(path).bandit(), tmp_path / "campaign.toml"
+    )
 
 
 def test_new_like_another_one(command: Command) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Arms, Box, Campaign, Candidates, Clock, policies
 from tvbandits.campaign.names import Names
 from tvbandits.campaign.store.errors import ConflictError
@@ -41,8 +41,10 @@ def test_what_is_added_was_there_from_the_start(tmp_path: Path) -> None:
         X = np.array([*OLD.X, [3.0, 1.0]])
         np.testing.assert_allclose(campaign.predict(X, 3), always.predict(X, 3), rtol=0, atol=1e-8)
         assert campaign.history["site"].tolist() == ["A", "B", "C", "D", "A"]
-        refused(ConflictError, "the key 'k'", campaign.change_sites, retire=["B"], key="k")
-        refused(ValueError, "^A is already retired", campaign.change_sites, retire=["B", "A"])
+        assert_refused(ConflictError, "the key 'k'", campaign.change_sites, retire=["B"], key="k")
+        assert_refused(
+            ValueError, "^A is already retired", campaign.change_sites, retire=["B", "A"]
+        )
     with Campaign.open(tmp_path / "c.db") as campaign:
         assert campaign.sites == ["B", "C", "D"]
         assert campaign.ask(3, n=3, available=["C", "D", "B"]).shape == (3, 2)
@@ -55,14 +57,14 @@ def test_a_site_that_comes_back_has_its_own_coordinates_or_none(tmp_path: Path) 
     with begun(tmp_path / "c.db") as campaign:
         campaign.change_sites(retire=["B"])
         rows = len(campaign.journal())
-        refused(
+        assert_refused(
             ValueError,
             r'"B" .*\[1.0, 0.0\], got \[3.0, 3.0\]',
             campaign.change_sites,
             {"B": [3, 3]},
         )
-        refused(ValueError, '"B" must have shape', campaign.change_sites, {"B": [1.0]})
-        refused(ValueError, '"D" .*its 2 coordinates', campaign.change_sites, ["D"])
+        assert_refused(ValueError, '"B" must have shape', campaign.change_sites, {"B": [1.0]})
+        assert_refused(ValueError, '"D" .*its 2 coordinates', campaign.change_sites, ["D"])
         assert len(campaign.journal()) == rows
         campaign.change_sites({"B": [1, 0]})
         assert campaign.sites == ["A", "B", "C"]
@@ -160,7 +162,7 @@ def test_degrees_go_by_the_same_slopes(tmp_path: Path) -> None:
 )
 def test_wrong_changes_do_nothing(tmp_path: Path, add: Any, retire: list[Any], match: str) -> None:
     with begun(tmp_path / "c.db") as campaign:
-        refused(ValueError, match, campaign.change_sites, add, retire)
+        assert_refused(ValueError, match, campaign.change_sites, add, retire)
         assert campaign.status.rows == 1
         assert campaign.sites == ["A", "B", "C"]
 
@@ -170,13 +172,13 @@ def test_wrong_changes_do_nothing(tmp_path: Path, add: Any, retire: list[Any], m
 def test_what_is_ragged_is_named(tmp_path: Path, ragged: Any, clock: Clock | None) -> None:
     bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.1)
     with Campaign.create(tmp_path / "c.db", bandit, clock=clock) as campaign:
-        refused(ValueError, "X must", campaign.tell, ragged, [1.0], 1.0)
-        refused(ValueError, "^(t|when)\\b.* must", campaign.tell, [[0.0]], [1.0], ragged)
+        assert_refused(ValueError, "X must", campaign.tell, ragged, [1.0], 1.0)
+        assert_refused(ValueError, "^(t|when)\\b.* must", campaign.tell, [[0.0]], [1.0], ragged)
 
 
 def test_a_box_has_no_sites(tmp_path: Path) -> None:
     bandit = policies.gp_ucb(Box([(0, 1)]), kernel=RBF(1.0), noise_variance=0.1)
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
         rows = campaign.journal()
-        refused(ValueError, "Box", campaign.change_sites, {"D": [0.5]})
+        assert_refused(ValueError, "Box", campaign.change_sites, {"D": [0.5]})
         assert campaign.journal() == rows

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Campaign, Candidates, policies, rate
 from tvbandits.campaign.store.errors import ConflictError
 
@@ -57,7 +57,7 @@ def test_record_skips_and_names_what_was_withdrawn(campaign: Campaign, case: str
     ((number, why),) = withdrawn
     assert (number, why[: len(text)]) == (2 if case == "a failed reading" else 0, text)
     reading = READINGS[number]
-    refused(ConflictError, "give key= to bring it back", campaign.tell, **reading)
+    assert_refused(ConflictError, "give key= to bring it back", campaign.tell, **reading)
     assert campaign.record([{**reading, "key": "on purpose"}]) == 1
     withdrawn.clear()
     assert campaign.record(READINGS, [], withdrawn) == 0
@@ -93,7 +93,7 @@ def test_readings_beside_known_ones_are_not_lost(campaign: Campaign) -> None:
     assert campaign.record([both], errors) == 0
     assert "already a reading of A" in str(errors[0][1])
     campaign.retract("A", 1.0)
-    refused(ConflictError, "A at t = 1: 5 was retracted", campaign.record, [both])
+    assert_refused(ConflictError, "A at t = 1: 5 was retracted", campaign.record, [both])
 
 
 def test_a_reading_that_was_put_back_is_no_withdrawn_one(campaign: Campaign) -> None:
@@ -114,7 +114,9 @@ def test_a_reading_from_before_the_campaign_stays_retracted(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("withdrawn", ["all", 1, ()])
 def test_the_list_of_withdrawn_readings_is_a_list(campaign: Campaign, withdrawn: Any) -> None:
-    refused(ValueError, "withdrawn must be a list", campaign.record, READINGS, None, withdrawn)
+    assert_refused(
+        ValueError, "withdrawn must be a list", campaign.record, READINGS, None, withdrawn
+    )
 
 
 def test_are_recorded_knows_readings_as_they_are_and_as_they_were_told(campaign: Campaign) -> None:
@@ -125,7 +127,9 @@ def test_are_recorded_knows_readings_as_they_are_and_as_they_were_told(campaign:
     assert found.tolist() == [True, True, True, False, True, False]
     assert campaign.are_recorded(["A"], [5], [1], [0.5]).tolist() == [False]
     wrong: Any = campaign.are_recorded
-    refused(ValueError, 'unknown site "Z"', wrong, ["Z"], [5], [1])
-    refused(ValueError, r"y must have shape \(1,\)", wrong, ["A"], [5, 6], [1])
-    refused(ValueError, r"counts must have shape \(1, 2\)", wrong, ["A"], [5], [1], None, [[1]])
+    assert_refused(ValueError, 'unknown site "Z"', wrong, ["Z"], [5], [1])
+    assert_refused(ValueError, r"y must have shape \(1,\)", wrong, ["A"], [5, 6], [1])
+    assert_refused(
+        ValueError, r"counts must have shape \(1, 2\)", wrong, ["A"], [5], [1], None, [[1]]
+    )
     assert campaign.recorded_keys(["a", "b"]) == set()

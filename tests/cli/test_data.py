@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from tests.datasets.test_fetch import BODY, NEWER, ZIP
-from tests.helpers.commands import Command, CommandResult, commands, fine, one_line
+from tests.helpers.commands import Command, CommandResult, check_error_line, check_success, commands
 from tests.helpers.file_server import ServedFiles, serve_files
 from tests.places import ROOT
 from tvbandits import Campaign, Options, Recipe, policies
@@ -44,13 +44,13 @@ def test_fetch(served: ServedFiles, tmp_path: Path, command: Command) -> None:
     cache = tmp_path / "our cache"
     given = ("data", "fetch", "ozone", "--years", "2008", "2009")
     paths = [cache / f"daily_44201_{year}_new-york.csv" for year in (2008, 2009)]
-    *lines, next_ = fine(command(*given, "--state", "New York")).splitlines()
+    *lines, next_ = check_success(command(*given, "--state", "New York")).splitlines()
     assert lines == [str(path) for path in paths]
     words = shlex.split(next_)
     assert words[:3] == ["tvbandits", "compare", "ozone"]
     assert words[3:] == ["--data", str(paths[0]), "--data", str(paths[1])]
     assert len(ozone(paths).labels) == 2
-    said = fine(command(*given))
+    said = check_success(command(*given))
     assert said.splitlines()[:2] == [str(cache / ZIP), str(cache / "daily_44201_2009.zip")]
     assert "tvbandits compare ozone:sites=28 --data " in said
     assert len(served.requests) == 2
@@ -64,7 +64,7 @@ def test_wrong_fetches(served: ServedFiles, command: Command) -> None:
         ((*given[:4], "08-10"), "'--years': .*08-10"),
         ((*given, "--state", "Atlantis"), "state=Atlantis has no rows"),
     ):
-        one_line(command(*arguments), message)
+        check_error_line(command(*arguments), message)
     said = command(*given[:4], "2035")
     assert said.status == 1
     assert f"{served.url}/daily_44201_2035.zip: HTTP status 404 Not" in said.err
@@ -245,11 +245,13 @@ def wrong(said: CommandResult) -> str:
 
 
 def test_sites_in_degrees_are_kilometres_in_every_command(command: Command) -> None:
-    new = fine(command("campaign", "new", "c.db", "--config", "c.toml"))
+    new = check_success(command("campaign", "new", "c.db", "--config", "c.toml"))
     assert "lat and lon as km north and east of the centre" in new
-    fine(command("campaign", "tell", "c.db", "--site", "AQ01", "--reward", 40, "--at", 1))
-    fine(command("campaign", "tell", "c.db", "--site", "AQ08", "--reward", 20, "--at", 1))
-    said = json.loads(fine(command("campaign", "forecast", "c.db", "--at", 2, "--format", "json")))
+    check_success(command("campaign", "tell", "c.db", "--site", "AQ01", "--reward", 40, "--at", 1))
+    check_success(command("campaign", "tell", "c.db", "--site", "AQ08", "--reward", 20, "--at", 1))
+    said = json.loads(
+        check_success(command("campaign", "forecast", "c.db", "--at", 2, "--format", "json"))
+    )
     mean = {row["site"]: row["mean"] for row in said["forecast"]}
     assert mean["AQ01"] > 36 > 24 > mean["AQ08"]  # in degrees, all nine were at about 30
     assert abs(mean["AQ05"] - 30) < 2  # 15 km from both
@@ -268,11 +270,17 @@ def test_sites_in_degrees_are_kilometres_in_every_command(command: Command) -> N
 
 
 def test_a_site_is_found_by_the_degrees_of_its_table(command: Command) -> None:
-    fine(command("campaign", "new", "c.db", "--config", "c.toml"))
+    check_success(command("campaign", "new", "c.db", "--config", "c.toml"))
     Path("day.csv").write_text("lat,lon,time,reward\n48.14,11.50,1,40\n48.26,11.58,1,20\n")
-    assert "2 readings in all" in fine(command("campaign", "tell", "c.db", "--csv", "day.csv"))
-    by_degrees = fine(command("campaign", "forecast", "c.db", "--at", 2, "--site", "48.14,11.50"))
-    assert by_degrees == fine(command("campaign", "forecast", "c.db", "--at", 2, "--site", "aq02"))
+    assert "2 readings in all" in check_success(
+        command("campaign", "tell", "c.db", "--csv", "day.csv")
+    )
+    by_degrees = check_success(
+        command("campaign", "forecast", "c.db", "--at", 2, "--site", "48.14,11.50")
+    )
+    assert by_degrees == check_success(
+        command("campaign", "forecast", "c.db", "--at", 2, "--site", "aq02")
+    )
 
 
 # --- noise
@@ -285,7 +293,7 @@ def test_a_site_is_found_by_the_degrees_of_its_table(command: Command) -> None:
 )  # fmt: skip
 def test_noise_is_said_by_its_name(command: Command, said: str, variance: float | None) -> None:
     Path("c.toml").write_text(CONFIG.replace("noise_sd = 1.0", said))
-    fine(command("campaign", "new", "c.db", "--config", "c.toml"))
+    check_success(command("campaign", "new", "c.db", "--config", "c.toml"))
     with Campaign.open("c.db") as campaign:
         assert campaign.recipe.noise_variance == variance
 
@@ -305,10 +313,12 @@ def test_noise_alone_is_refused_with_both_names(command: Command, said: str) -> 
 @pytest.fixture
 def told(command: Command) -> Command:
     """Four readings of one hour each."""
-    fine(command("campaign", "new", "c.db", "--config", "c.toml"))
+    check_success(command("campaign", "new", "c.db", "--config", "c.toml"))
     for t in range(1, 5):
         site = f"AQ0{t}"
-        fine(command("campaign", "tell", "c.db", "--site", site, "--reward", 20 + t, "--at", t))
+        check_success(
+            command("campaign", "tell", "c.db", "--site", site, "--reward", 20 + t, "--at", t)
+        )
     return command
 
 
@@ -325,17 +335,17 @@ def test_a_mistyped_year_is_asked_about_and_taken_back(told: Command) -> None:
     for verb, site, t in (("tell", "AQ05", 5), ("correct", "AQ04", 4)):
         error = wrong(reading(told, verb, site, "--reward", 2500, "--at", t))
         assert f"{site}: 2500 is far from the readings so far, 21 to 24" in error
-    fine(reading(told, "tell", "AQ05", *late, "--yes"))
+    check_success(reading(told, "tell", "AQ05", *late, "--yes"))
     refused = wrong(told("campaign", "ask", "c.db", "--at", 5))
     assert "there is a later reading, at t = 8768" in refused
-    out = fine(reading(told, "correct", "AQ05", "--at", 8768, "--to", 5, "--who", "anna"))
+    out = check_success(reading(told, "correct", "AQ05", "--at", 8768, "--to", 5, "--who", "anna"))
     assert out == "corrected: AQ05 at t = 8768, which was 25, moved to t = 5; 5 readings in all\n"
-    fine(told("campaign", "ask", "c.db", "--at", 6))
-    history = fine(told("campaign", "history", "c.db"))
+    check_success(told("campaign", "ask", "c.db", "--at", 6))
+    history = check_success(told("campaign", "history", "c.db"))
     (corrected,) = (line for line in history.splitlines() if "corrected" in line)
     assert corrected.startswith("8768.0,")
-    assert "consistent" in fine(told("campaign", "verify", "c.db"))
-    out = fine(reading(told, "retract", "AQ05"))
+    assert "consistent" in check_success(told("campaign", "verify", "c.db"))
+    out = check_success(reading(told, "retract", "AQ05"))
     assert out == "retracted: AQ05 at t = 5, which was 25; 4 readings in all\n"
     with Campaign.open("c.db") as campaign:
         rows = campaign.journal()[-3:]
@@ -348,14 +358,20 @@ def test_a_second_reading_says_how_to_add_or_replace(told: Command) -> None:
     error = wrong(reading(told, "tell", "AQ04", *again))
     assert "AQ04 at t = 4: 24; give a --key if" in error
     assert "`campaign correct`" in error
-    assert "0 new readings" in fine(reading(told, "tell", "AQ04", "--reward", 24, "--at", 4))
-    assert "5 readings in all" in fine(reading(told, "tell", "AQ04", *again, "--key", "second"))
+    assert "0 new readings" in check_success(
+        reading(told, "tell", "AQ04", "--reward", 24, "--at", 4)
+    )
+    assert "5 readings in all" in check_success(
+        reading(told, "tell", "AQ04", *again, "--key", "second")
+    )
     Path("day.csv").write_text("site,time,reward,key\nAQ01,5,30,\nAQ01,5,31,\n")
     said = told("campaign", "tell", "c.db", "--csv", "day.csv")
     assert (said.status, said.out) == (2, "1 new reading; 6 readings in all, 0 pending\n")
     assert "line 3: line 2 already has a reading of AQ01 at t = 5" in said.err
     Path("day.csv").write_text("site,time,reward,key\nAQ01,5,30,a\nAQ01,5,31,b\n")
-    assert "8 readings in all" in fine(told("campaign", "tell", "c.db", "--csv", "day.csv"))
+    assert "8 readings in all" in check_success(
+        told("campaign", "tell", "c.db", "--csv", "day.csv")
+    )
 
 
 def test_a_correction_of_nothing_says_what_there_is(told: Command) -> None:
@@ -368,16 +384,22 @@ def test_a_correction_of_nothing_says_what_there_is(told: Command) -> None:
 
 
 def test_what_ask_prints_tell_takes(command: Command) -> None:
-    fine(command("campaign", "new", "c.db", "--config", "s.toml"))
+    check_success(command("campaign", "new", "c.db", "--config", "s.toml"))
     for t in range(1, 4):
-        place = fine(command("campaign", "ask", "c.db", "--at", t)).strip()
-        out = fine(reading(command, "tell", place, "--reward", t, "--at", t))
+        place = check_success(command("campaign", "ask", "c.db", "--at", t)).strip()
+        out = check_success(reading(command, "tell", place, "--reward", t, "--at", t))
         assert out == f"1 new reading; {t} reading{'s' * (t > 1)} in all, 0 pending\n"
-    best = fine(command("campaign", "status", "c.db", "--best")).strip().partition("best: ")[2]
-    assert best in fine(command("campaign", "forecast", "c.db", "--site", best, "--at", 4))
+    best = (
+        check_success(command("campaign", "status", "c.db", "--best"))
+        .strip()
+        .partition("best: ")[2]
+    )
+    assert best in check_success(command("campaign", "forecast", "c.db", "--site", best, "--at", 4))
     Path("day.csv").write_text('flow,pump,hyst,mode,time,reward\n40,12,3,"fast, loud",4,2\n')
-    assert "4 readings in all" in fine(command("campaign", "tell", "c.db", "--csv", "day.csv"))
-    Path("out.csv").write_text(fine(command("campaign", "history", "c.db")))
+    assert "4 readings in all" in check_success(
+        command("campaign", "tell", "c.db", "--csv", "day.csv")
+    )
+    Path("out.csv").write_text(check_success(command("campaign", "history", "c.db")))
     last = pd.read_csv("out.csv").iloc[-1]
     assert (last["flow"], last["pump"], last["mode"]) == (40, 12, "fast, loud")
     error = wrong(reading(command, "tell", "flow=40, pump=12, hys=3, mode=eco", "--reward", 1))
@@ -400,17 +422,19 @@ noise_sd = 0.5
 
 def test_every_kind_of_parameter_goes_through_a_campaign(command: Command) -> None:
     Path("k.toml").write_text(EVERY_KIND)
-    fine(command("campaign", "new", "k.db", "--config", "k.toml"))
+    check_success(command("campaign", "new", "k.db", "--config", "k.toml"))
     for t in range(1, 4):
         ask = ("campaign", "ask", "k.db", "--at", t, "--context", "hour=23.5")
-        place = fine(command(*ask)).strip()
+        place = check_success(command(*ask)).strip()
         said = ("campaign", "tell", "k.db", "--site", place, "--reward", t, "--at", t)
-        assert "0 pending" in fine(command(*said))
+        assert "0 pending" in check_success(command(*said))
     Path("day.csv").write_text(
         "rate,direction,batch,share,hour,time,reward\n1e-4,350,32,0.5,0.5,4,2\n"
     )
-    assert "4 readings in all" in fine(command("campaign", "tell", "k.db", "--csv", "day.csv"))
-    Path("out.csv").write_text(fine(command("campaign", "history", "k.db")))
+    assert "4 readings in all" in check_success(
+        command("campaign", "tell", "k.db", "--csv", "day.csv")
+    )
+    Path("out.csv").write_text(check_success(command("campaign", "history", "k.db")))
     last = pd.read_csv("out.csv").iloc[-1]
     names = ["rate", "direction", "batch", "share", "hour"]
     assert last[names].tolist() == [1e-4, 350.0, 32, 0.5, 0.5]
@@ -424,18 +448,20 @@ def test_every_kind_of_parameter_goes_through_a_campaign(command: Command) -> No
 def test_sites_have_an_hour_of_the_day_as_a_context(command: Command) -> None:
     context = "[domain.context]\nhour = { periodic = [0, 24] }\n[policy]"
     Path("h.toml").write_text(CONFIG.replace("[policy]", context))
-    fine(command("campaign", "new", "h.db", "--config", "h.toml"))
-    place = fine(command("campaign", "ask", "h.db", "--at", 1, "--context", "hour=23.5")).strip()
+    check_success(command("campaign", "new", "h.db", "--config", "h.toml"))
+    place = check_success(
+        command("campaign", "ask", "h.db", "--at", 1, "--context", "hour=23.5")
+    ).strip()
     tell = ("campaign", "tell", "h.db", "--site", place, "--reward", 9, "--at", 1)
-    assert "0 pending" in fine(command(*tell))
+    assert "0 pending" in check_success(command(*tell))
     Path("day.csv").write_text("site,hour,time,reward\nAQ01,12,2,1\n")
-    fine(command("campaign", "tell", "h.db", "--csv", "day.csv"))
-    Path("out.csv").write_text(fine(command("campaign", "history", "h.db")))
+    check_success(command("campaign", "tell", "h.db", "--csv", "day.csv"))
+    Path("out.csv").write_text(check_success(command("campaign", "history", "h.db")))
     history = pd.read_csv("out.csv")
     assert history["hour"].tolist() == [23.5, 12.0]
     assert history["site"].tolist() == [place, "AQ01"]
     ask = ("campaign", "status", "h.db", "--best", "--context", "hour=0.25")
-    assert place in fine(command(*ask))
+    assert place in check_success(command(*ask))
 
 
 def test_a_season_is_left_out_by_a_word(command: Command) -> None:
@@ -443,7 +469,7 @@ def test_a_season_is_left_out_by_a_word(command: Command) -> None:
     Path("t.toml").write_text(text + 'options = { season = "none" }\n')
     Path("s.toml").write_text(text.replace("ucb", "ucb:season=none"))
     for name in ("t", "s"):
-        fine(command("campaign", "new", f"{name}.db", "--config", f"{name}.toml"))
+        check_success(command("campaign", "new", f"{name}.db", "--config", f"{name}.toml"))
         with Campaign.open(f"{name}.db") as campaign:
             assert campaign.recipe.posterior == ModelEnsemble(both=True, season=None)
 
@@ -471,7 +497,7 @@ def with_a_model() -> list[str]:
 def test_a_policy_writes_its_file_and_begins(command: Command, name: str) -> None:
     spec = f"{name}:{NEEDED[name]}" if name in NEEDED else name
     given = ("--policy", spec, "--sites", "sites.csv", "--noise-sd", 1.5)
-    out = fine(command("campaign", "new", "c.db", *given))
+    out = check_success(command("campaign", "new", "c.db", *given))
     assert out.startswith("c.db: a campaign on Candidates(9 points, d=2)")
     assert "\nwrote campaign.toml\n" in out
     text = Path("campaign.toml").read_text()
@@ -483,7 +509,9 @@ def test_a_policy_writes_its_file_and_begins(command: Command, name: str) -> Non
 
 
 def test_without_a_noise_it_is_learned_and_shown(command: Command) -> None:
-    fine(command("campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv"))
+    check_success(
+        command("campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv")
+    )
     with Campaign.open("c.db") as campaign:
         for t in range(1, 5):
             X = campaign.ask(t)
@@ -495,14 +523,16 @@ def test_without_a_noise_it_is_learned_and_shown(command: Command) -> None:
         assert noise.readings == 4
         assert campaign.status.readings == 4
     shown = f"{noise.variance:.2g}, {noise.low:.2g} to {noise.high:.2g} (95%), from 4 readings"
-    assert shown in fine(command("campaign", "status", "c.db", "--best"))
-    said = json.loads(fine(command("campaign", "status", "c.db", "--best", "--format", "json")))
+    assert shown in check_success(command("campaign", "status", "c.db", "--best"))
+    said = json.loads(
+        check_success(command("campaign", "status", "c.db", "--best", "--format", "json"))
+    )
     assert said["noise_variance"]["readings"] == 4
 
 
 def test_what_is_recommended_is_had(command: Command) -> None:
     spec = "frugal-gp-ucb:queries_per_step=1,season=24"
-    out = fine(command("campaign", "new", "c.db", "--policy", spec, "--config", "c2.toml"))
+    out = check_success(command("campaign", "new", "c.db", "--policy", spec, "--config", "c2.toml"))
     assert "wrote c2.toml: fill in sites" in out
     assert "\nqueries_per_step = 1.0\n# " in Path("c2.toml").read_text()
     error = wrong(command("campaign", "new", "d.db", "--policy", spec, "--config", "c2.toml"))
@@ -510,7 +540,7 @@ def test_what_is_recommended_is_had(command: Command) -> None:
     assert "no model" in wrong(command("campaign", "new", "d.db", "--policy", "uniform"))
     Path("d.toml").write_text(f'domain.sites = "sites.csv"\npolicy.name = "{spec}"\n')
     for name in ("c2", "d"):
-        fine(command("campaign", "new", f"{name}.db", "--config", f"{name}.toml"))
+        check_success(command("campaign", "new", f"{name}.db", "--config", f"{name}.toml"))
         with Campaign.open(f"{name}.db") as campaign:
             expected = policies.frugal_gp_ucb(
                 campaign.recipe.domain, expert=None, queries_per_step=1, options=Options(season=24)
@@ -533,27 +563,27 @@ def test_a_context_is_said_to_a_campaign_once(command: Command, tmp_path: Path) 
     context = "\n[domain.context]\noutside = { interval = [-15, 20] }\n[policy]"
     numbers = SPACE.replace('mode = ["eco", "fast, loud"]\n', "")
     (tmp_path / "h.toml").write_text(numbers.replace("\n[policy]", context))
-    fine(command("campaign", "new", "h.db", "--config", "h.toml"))
+    check_success(command("campaign", "new", "h.db", "--config", "h.toml"))
     said = wrong(command("campaign", "ask", "h.db", "--at", 1))
     assert "has a context: give it as context=" in said
     ask = ("campaign", "ask", "h.db", "--at", 1, "--key", "one", "--context")
-    place = fine(command(*ask, "outside=3.2")).strip()
+    place = check_success(command(*ask, "outside=3.2")).strip()
     assert place.split(", ")[1].removeprefix("pump=").isdigit()  # among numbers it stays whole
-    assert fine(command(*ask, "outside=3.2")).strip() == place
+    assert check_success(command(*ask, "outside=3.2")).strip() == place
     assert "the key 'one'" in wrong(command(*ask, "outside=4"))
     chosen = place.removesuffix(", outside=3.2")
-    fine(command("campaign", "tell", "h.db", "--site", chosen, "--reward", 40))
+    check_success(command("campaign", "tell", "h.db", "--site", chosen, "--reward", 40))
     other = ("--site", "flow=40, pump=20, hyst=5", "--reward", 30, "--at", 2)
     assert "is not known" in wrong(command("campaign", "tell", "h.db", *other))
-    fine(command("campaign", "tell", "h.db", *other, "--context", "outside=-4.5"))
-    history = fine(command("campaign", "history", "h.db"))
+    check_success(command("campaign", "tell", "h.db", *other, "--context", "outside=-4.5"))
+    history = check_success(command("campaign", "history", "h.db"))
     assert "hyst,outside," in history
     assert [history.count(each) for each in (",3.2,", ",-4.5,")] == [1, 1]
-    best = fine(command("campaign", "status", "h.db", "--best", "--context", "outside=0"))
+    best = check_success(command("campaign", "status", "h.db", "--best", "--context", "outside=0"))
     assert "outside=0" in best
     forecast = ("campaign", "forecast", "h.db", "--at", 3, "--site", chosen)
-    assert "+-" in fine(command(*forecast, "--context", "outside=7"))
-    assert "consistent" in fine(command("campaign", "verify", "h.db"))
+    assert "+-" in check_success(command(*forecast, "--context", "outside=7"))
+    assert "consistent" in check_success(command("campaign", "verify", "h.db"))
     assert command("campaign", "report", "h.db").status == 0
     for text, found in (
         ("inside=3", 'unknown parameter "inside"'),
@@ -562,6 +592,6 @@ def test_a_context_is_said_to_a_campaign_once(command: Command, tmp_path: Path) 
         ("outside=99", "outside must be from -15 to 20, got 99"),
     ):
         assert found in wrong(command("campaign", "ask", "h.db", "--at", 4, "--context", text))
-    fine(command("campaign", "new", "s.db", "--config", "s.toml"))
+    check_success(command("campaign", "new", "s.db", "--config", "s.toml"))
     said = wrong(command("campaign", "ask", "s.db", "--at", 4, "--context", "outside=3"))
     assert 'no context, got "outside=3"' in said

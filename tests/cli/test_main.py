@@ -21,9 +21,9 @@ from matplotlib.image import imread
 from rich.console import Console
 
 import tvbandits
-from tests.helpers.commands import Command, fine, one_line
+from tests.helpers.commands import Command, check_error_line, check_success
 from tests.helpers.ozone_samples import airdata, csv, field
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits.comparison import files
 from tvbandits.comparison.arguments import PROBLEMS
 from tvbandits.comparison.compare import compare, iterate
@@ -53,7 +53,7 @@ def strictly(text: str) -> Any:
 
 
 def test_compare_prints_a_table(command: Command) -> None:
-    out = fine(command("compare", SMALL, "--horizon", 6, "--seeds", 2, "--jobs", 1))
+    out = check_success(command("compare", SMALL, "--horizon", 6, "--seeds", 2, "--jobs", 1))
     assert f"{SMALL}, width 2, 2 seeds, 6 steps" in out
     for policy in FIRST_COMPARISON:
         assert re.search(rf"│ {policy} +│", out), policy
@@ -64,7 +64,7 @@ def test_compare_prints_a_table(command: Command) -> None:
 
 def test_compare_prints_the_unit_and_a_dash_for_one_seed(command: Command) -> None:
     network = ("ozone-network:stations=3", "--horizon=740")
-    out = fine(command("compare", *network, "--seeds=1", "--jobs=1", "--policy=uniform"))
+    out = check_success(command("compare", *network, "--seeds=1", "--jobs=1", "--policy=uniform"))
     assert "1 seed, 740 steps, regret in ppb" in out
     assert re.search(r"│ uniform +│ +[\d.]+ │ +- │ +- │", out)
     assert "data: simulated, 3 stations, 740 days\n" in out
@@ -87,7 +87,7 @@ def test_no_name_is_cut_on_a_narrow_terminal(
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_json_is_one_object_and_nothing_else(command: Command, seeds: int) -> None:
     given = ("--policy=sw-gp-ucb:window=3", "--horizon=5", f"--seeds={seeds}", "--jobs=1")
-    found = strictly(fine(command("compare", SMALL, SMALL, *given, "--format=JSON")))
+    found = strictly(check_success(command("compare", SMALL, SMALL, *given, "--format=JSON")))
     assert list(found) == ["summary", "references"]
     problem = {SMALL: DriftingBump(41, horizon=5)}
     expected = summarise(compare(problem, ["sw-gp-ucb:window=3"], seeds, beta="2"))
@@ -182,7 +182,7 @@ def test_seeds_policies_and_problems_are_added_to_a_folder(
 def test_another_horizon_is_another_comparison(command: Command, tmp_path: Path) -> None:
     given = ("compare", SMALL, "--policy=uniform", "--seeds=1", "--jobs=1", "--out", tmp_path)
     assert command(*given, "--horizon=3").status == 0
-    one_line(command(*given, "--horizon=4"), "its horizon is 3, not 4")
+    check_error_line(command(*given, "--horizon=4"), "its horizon is 3, not 4")
 
 
 def test_report_writes_a_page_beside_the_rows(command: Command, tmp_path: Path) -> None:
@@ -227,12 +227,12 @@ def test_files_of_data(command: Command, tmp_path: Path) -> None:
 
 def test_lists(command: Command) -> None:
     for name, known in (("policies", POLICIES), ("problems", PROBLEMS)):
-        lines = fine(command(name)).partition("\n\n")[0].splitlines()
+        lines = check_success(command(name)).partition("\n\n")[0].splitlines()
         assert [line.split()[0] for line in lines] == list(known)
 
 
 def test_options_of_most_policies_are_listed_once(command: Command) -> None:
-    listed, _, common = fine(command("policies")).partition("\n\n")
+    listed, _, common = check_success(command("policies")).partition("\n\n")
     for option in ("robust", "mean", "posterior", "season", "largest_batch"):
         assert option in common
     assert "season" not in listed
@@ -240,7 +240,7 @@ def test_options_of_most_policies_are_listed_once(command: Command) -> None:
 
 def test_settings_that_are_listed_can_be_said(command: Command) -> None:
     for listed in ("policies", "problems"):
-        for line in fine(command(listed)).splitlines():
+        for line in check_success(command(listed)).splitlines():
             for setting in re.findall(r"[a-z_]+=[^ ,|]+(?=,|$)", line):
                 parse_spec(f"{line.split()[0]}:{setting}")
 
@@ -327,7 +327,7 @@ def test_a_bad_argument_is_one_line_and_status_2(
         and len(given) > 1
     ):
         given = [*given, "--out", tmp_path / "new" / "folder"]
-    one_line(command(*given), message)
+    check_error_line(command(*given), message)
     assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*")) == before
 
 
@@ -348,9 +348,9 @@ def test_a_disk_that_fails_is_one_line(
 def test_a_mistake_shows_where_it_is(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     own = "tests.comparison.test_compare:silent:more=1"
     given = ("compare", "lifted", f"--policy={own}", "--horizon=3", "--seeds=1", "--jobs=1")
-    one_line(command(*given), rf"got \(1, 1\) \({own} on lifted, seed 0, step 1\)$")
+    check_error_line(command(*given), rf"got \(1, 1\) \({own} on lifted, seed 0, step 1\)$")
     monkeypatch.setenv("TVBANDITS_TRACEBACK", "1")
-    refused(ValueError, "unknown problem", command, "compare", "nope")
+    assert_refused(ValueError, "unknown problem", command, "compare", "nope")
 
 
 # --- as a command of its own

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.helpers.commands import Command, fine
+from tests.helpers.commands import Command, check_success
 from tvbandits.datasets import FileOptions, sensor_field
 
 HOURS = pd.date_range("2024-01-01", periods=30, freq="1h")
@@ -26,9 +26,9 @@ def write(times: list[str], heading: str = "time", names: str = "Nord,Ost,West")
 
 
 def info(command: Command, *flags: str) -> dict[str, object]:
-    (facts,) = json.loads(fine(command("data", "info", "r.csv", *flags, "--format", "json")))[
-        "files"
-    ]
+    (facts,) = json.loads(
+        check_success(command("data", "info", "r.csv", *flags, "--format", "json"))
+    )["files"]
     return dict(facts)
 
 
@@ -58,7 +58,7 @@ def test_other_numbers_stay_numbers(command: Command, heading: str, start: float
 
 def test_times_of_which_some_have_an_offset_are_refused_with_both(command: Command) -> None:
     write([f"{t:%Y-%m-%d %H:%M}{'+01:00' * (i % 2)}" for i, t in enumerate(HOURS)])
-    said = fine(command("data", "info", "r.csv"))
+    said = check_success(command("data", "info", "r.csv"))
     assert (
         "unclear: 2024-01-01 01:00+01:00 has an offset from UTC and 2024-01-01 00:00 has none"
         in said
@@ -69,7 +69,7 @@ def test_times_of_which_some_have_an_offset_are_refused_with_both(command: Comma
 
 def test_names_that_differ_by_case_or_spaces_are_named(command: Command) -> None:
     write([str(t) for t in HOURS], names="Nord, nord,West")
-    said = fine(command("data", "info", "r.csv"))
+    said = check_success(command("data", "info", "r.csv"))
     assert "note: 'Nord' and 'nord' are read as different stations" in said
     with pytest.warns(UserWarning, match="'Nord' and 'nord' are read"):
         sensor_field("r.csv", SITES)
@@ -77,7 +77,7 @@ def test_names_that_differ_by_case_or_spaces_are_named(command: Command) -> None
 
 def test_two_columns_of_one_name_are_asked_about(command: Command) -> None:
     write([str(t) for t in HOURS], names="Nord,Nord,West")
-    said = fine(command("data", "info", "r.csv"))
+    said = check_success(command("data", "info", "r.csv"))
     assert "unclear: Nord is the name of 2 columns" in said
     assert "then:" not in said
 
@@ -109,11 +109,26 @@ def test_a_second_table_below_the_first_is_refused_by_its_line(
     )
 
 
+def test_files_below_one_another_may_repeat_their_names_but_not_in_another_order(
+    command: Command,
+) -> None:
+    write([str(t) for t in HOURS])
+    with Path("r.csv").open("a", encoding="utf-8") as file:
+        file.write("Time,Nord,Ost,West\n2024-01-02 06:00,1,2,3\n")
+    facts = info(command)
+    assert (facts["to"], facts["repeated_headers"]) == ("2024-01-02 06:00:00", 1)
+    with Path("r.csv").open("a", encoding="utf-8") as file:
+        file.write("Time,West,Nord,Ost\n2024-01-02 07:00,3,1,2\n")
+    said = command("data", "info", "r.csv")
+    assert said.status == 2
+    assert "r.csv: line 34 names columns as line 1 does, but others, or in another" in said.err
+
+
 def test_large_codes_of_no_reading_are_asked_about_and_left_out(command: Command) -> None:
     write([str(t) for t in HOURS])
     text = Path("r.csv").read_text(encoding="utf-8")
     Path("r.csv").write_text(text.replace(f",{VALUES[3, 1]},", ",1e30,"), encoding="utf-8")
-    assert "1e+30 comes 1 time, outside" in fine(command("data", "info", "r.csv"))
+    assert "1e+30 comes 1 time, outside" in check_success(command("data", "info", "r.csv"))
     assert info(command, "--missing", "1e+30")["questions"] == []
     problem = sensor_field("r.csv", SITES, options=FileOptions(missing=["1e+30"]))
     assert problem.values.max() < 20
@@ -123,21 +138,21 @@ def test_a_remedy_can_be_copied_into_a_shell(command: Command) -> None:
     write([str(t) for t in HOURS])
     text = Path("r.csv").read_text(encoding="utf-8")
     Path("r.csv").write_text(text.replace(f",{VALUES[3, 1]},", ",<0.5,"), encoding="utf-8")
-    assert "--missing '<0.5'" in fine(command("data", "info", "r.csv"))
+    assert "--missing '<0.5'" in check_success(command("data", "info", "r.csv"))
     assert info(command, "--missing", "<0.5")["questions"] == []
 
 
 def test_data_info_names_a_value_far_more_frequent_than_those_beside_it(command: Command) -> None:
     rows = [f"{i},{0 if i % 7 == 0 else i / 10 - 9}" for i in range(200)]
     Path("zeros.csv").write_text("\n".join(["time,a", *rows]), encoding="utf-8")
-    info = fine(command("data", "info", "zeros.csv"))
+    info = check_success(command("data", "info", "zeros.csv"))
     assert "note: 0 is 15.0% of the values" in info
     assert "next: " in info
 
 
 def test_data_info_takes_short_years_for_no_names_of_sites(command: Command) -> None:
     Path("short.csv").write_text("time,a,b\n31.01.24,1,2\n01.02.24,2,3\n", encoding="utf-8")
-    assert "write years with four digits, as 31.01.2024 " in fine(
+    assert "write years with four digits, as 31.01.2024 " in check_success(
         command("data", "info", "short.csv")
     )
 
@@ -149,8 +164,8 @@ def test_every_command_names_a_few_zeros_far_from_all_other_values(command: Comm
     SITES.to_csv("s.csv", index=False)
     new = ("--policy", "adaptive-gp-ucb", "--sites", "s.csv", "--history", "r.csv")
     for said in (
-        fine(command("data", "info", "r.csv")),
-        fine(command("campaign", "new", "c.db", *new)),
+        check_success(command("data", "info", "r.csv")),
+        check_success(command("campaign", "new", "c.db", *new)),
     ):
         assert "note: 0 comes 1 time, far from all other values" in said
     with pytest.warns(UserWarning, match=r"0 comes 1 time, .*missing=\['0'\]"):
@@ -178,9 +193,11 @@ def test_seconds_since_1970_become_dates_of_a_campaign_and_its_next_table(comman
     write([str(int(t.timestamp())) for t in HOURS])
     SITES.to_csv("s.csv", index=False)
     new = ("--policy", "adaptive-gp-ucb", "--sites", "s.csv", "--history", "r.csv")
-    said = fine(command("campaign", "new", "c.db", *new, "--dates", "s"))
+    said = check_success(command("campaign", "new", "c.db", *new, "--dates", "s"))
     assert "90 readings of 30 times as a history" in said
     write([str(int(t.timestamp()) + 30 * 3600) for t in HOURS])
-    said = fine(command("campaign", "tell", "c.db", "--csv", "r.csv", "--dates", "s"))
+    said = check_success(command("campaign", "tell", "c.db", "--csv", "r.csv", "--dates", "s"))
     assert said.startswith("90 new readings")
-    assert "the last at 2024-01-03 11:00:00+00:00" in fine(command("campaign", "status", "c.db"))
+    assert "the last at 2024-01-03 11:00:00+00:00" in check_success(
+        command("campaign", "status", "c.db")
+    )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers.commands import Command, commands, fine, one_line
+from tests.helpers.commands import Command, check_error_line, check_success, commands
 from tests.helpers.received import FILES, STATIONS, truth
 from tests.places import ROOT
 from tvbandits import Campaign
@@ -44,12 +44,12 @@ FACTS: dict[str, dict[str, Any]] = {
 
 
 def test_data_info_asks_whether_columns_of_different_units_are_stations(command: Command) -> None:
-    lines = fine(command("data", "info", "campbell.dat"))
+    lines = check_success(command("data", "info", "campbell.dat"))
     asked = r"  unclear: columns have different units \(RN: RECORD; Volts: BattV; Deg C: Nord, .*\)"
     assert re.search(asked + r": leave out .* by --without RECORD", lines)
     assert "then:" not in lines
     others = ("--without", "RECORD", "--without", "BattV")
-    assert "open:" not in fine(command("data", "info", "campbell.dat", *others))
+    assert "open:" not in check_success(command("data", "info", "campbell.dat", *others))
 
 
 def test_data_info_and_tell_name_rows_averaged_with_others_of_the_same_site_and_time(
@@ -58,10 +58,10 @@ def test_data_info_and_tell_name_rows_averaged_with_others_of_the_same_site_and_
     first, *rows = Path("aqs_hourly.csv").read_text(encoding="utf-8").splitlines()
     Path("twice.csv").write_text("\n".join([first, *rows, *rows[:96]]), encoding="utf-8")
     averaged = "96 readings averaged with others of the same site and time"
-    assert f"\n  {averaged}\n" in fine(command("data", "info", "twice.csv"))
+    assert f"\n  {averaged}\n" in check_success(command("data", "info", "twice.csv"))
     policy = ("--policy", "adaptive-gp-ucb", "--sites", "aqs_hourly.csv")
-    fine(command("campaign", "new", "c.db", *policy, "--clock", "1h"))
-    said = fine(command("campaign", "tell", "c.db", "--csv", "twice.csv"))
+    check_success(command("campaign", "new", "c.db", *policy, "--clock", "1h"))
+    said = check_success(command("campaign", "tell", "c.db", "--csv", "twice.csv"))
     assert said.endswith(f"; {averaged}\n")
     assert "left out" not in said
 
@@ -94,11 +94,13 @@ def flags(name: str) -> list[str]:
 def test_data_info_finds_the_layout_and_leaves_nothing_open(command: Command, name: str) -> None:
     # Its columns of other units are no stations, which the table of sites says.
     files = [name, "sites.csv"] if name == "campbell.dat" else [name]
-    found = json.loads(fine(command("data", "info", *files, *flags(name), "--format", "json")))
+    found = json.loads(
+        check_success(command("data", "info", *files, *flags(name), "--format", "json"))
+    )
     facts = found["files"][0]
     assert facts["questions"] == []
     assert {key: facts[key] for key in FACTS[name]} == FACTS[name]
-    lines = fine(command("data", "info", *files, *flags(name)))
+    lines = check_success(command("data", "info", *files, *flags(name)))
     assert "next: tvbandits compare sensor-field" in lines
     assert " ".join(flags(name)) in lines
 
@@ -106,12 +108,12 @@ def test_data_info_finds_the_layout_and_leaves_nothing_open(command: Command, na
 @pytest.mark.parametrize("name", sorted(SAID))
 def test_data_info_asks_what_a_file_leaves_open(command: Command, name: str) -> None:
     option = flags(name)[0]
-    lines = fine(command("data", "info", name))
+    lines = check_success(command("data", "info", name))
     assert re.search(rf"  unclear: .*{option}", lines)
     assert "then:" not in lines
     sites = "sites.csv" if name == "sentinel.csv" else name
     said = command("compare", "sensor-field:every=1h", "--data", name, "--data", sites)
-    one_line(said, f"{re.escape(name)}: .*{option}")
+    check_error_line(said, f"{re.escape(name)}: .*{option}")
 
 
 @pytest.mark.parametrize("name", READINGS)
@@ -156,8 +158,8 @@ def test_a_campaign_is_told_all_readings_of_the_file(command: Command, name: str
     toml = Path("campaign.toml").read_text(encoding="utf-8")
     Path("campaign.toml").write_text(toml.replace("# length_scale = 1.0", "length_scale = 9.0"))
     if not Path("c.db").exists():
-        fine(command("campaign", "new", "c.db", "--config", "campaign.toml"))
-    out = fine(command("campaign", "tell", "c.db", "--csv", name, *flags(name)))
+        check_success(command("campaign", "new", "c.db", "--config", "campaign.toml"))
+    out = check_success(command("campaign", "tell", "c.db", "--csv", name, *flags(name)))
     count = 192 - GAPS.get(name, 0)
     assert out.startswith(f"{count} new readings; {count} readings in all")
     with Campaign.open("c.db") as campaign:
@@ -169,14 +171,14 @@ def test_a_campaign_is_told_all_readings_of_the_file(command: Command, name: str
         absent = [10] if name in GAPS else []
         np.testing.assert_allclose(np.sort(rewards.y[own]), np.sort(np.delete(expected, absent)))
         assert np.allclose(np.diff(np.unique(rewards.t)), 1.0)
-    assert "0 new readings" in fine(
+    assert "0 new readings" in check_success(
         command("campaign", "tell", "c.db", "--csv", name, *flags(name))
     )
 
 
 def test_a_number_of_no_reading_is_refused_by_its_line_and_named(command: Command) -> None:
     new = ("--policy", "adaptive-gp-ucb", "--sites", "sites.csv", "--clock", "1h")
-    fine(command("campaign", "new", "c.db", *new))
+    check_success(command("campaign", "new", "c.db", *new))
     said = command("campaign", "tell", "c.db", "--csv", "sentinel.csv")
     assert said.status == 2
     assert said.out.startswith("190 new readings")
@@ -228,7 +230,7 @@ def test_a_wrong_table_is_one_line_with_the_value_and_the_remedy(
     text, options, message = WRONG[case]
     Path("own.csv").write_text(text)
     data = ("--data", "own.csv", "--data", "sites.csv", "--policy", "uniform", "--seeds", 1)
-    one_line(command("compare", "sensor-field", *data, *options), message)
+    check_error_line(command("compare", "sensor-field", *data, *options), message)
 
 
 WITHOUT_ROWS = {
@@ -253,15 +255,17 @@ def test_a_table_without_rows_is_one_line_that_names_it(
 ) -> None:
     if line == "campaign tell":
         new = ("--policy", "adaptive-gp-ucb", "--sites", "sites.csv")
-        fine(command("campaign", "new", "c.db", *new))
+        check_success(command("campaign", "new", "c.db", *new))
     Path("own.csv").write_text(f"{names}\n")
-    one_line(command(*WITHOUT_ROWS[line]), "own.csv: .*(no rows|must have rows|must be columns)")
+    check_error_line(
+        command(*WITHOUT_ROWS[line]), "own.csv: .*(no rows|must have rows|must be columns)"
+    )
 
 
 def test_irregular_minutes_are_refused_with_the_step_to_give(command: Command) -> None:
     data = ("--data", "sensor_community.csv") * 2
     said = command("compare", "sensor-field", *data, "--value", "P2", "--policy", "uniform")
-    one_line(said, "0 of 4 sensors .*; with every=30min they have 100% of their readings")
+    check_error_line(said, "0 of 4 sensors .*; with every=30min they have 100% of their readings")
 
 
 def irregular(name: str) -> None:
@@ -279,16 +283,16 @@ def test_irregular_minutes_with_numbers_of_no_reading_go_from_info_to_a_decision
     command: Command,
 ) -> None:
     irregular("gauge.csv")
-    lines = fine(command("data", "info", "gauge.csv", "sites.csv"))
+    lines = check_success(command("data", "info", "gauge.csv", "sites.csv"))
     assert re.search(r"irregular; a step of 10min; .*every=10min", lines)
     assert re.search(r"unclear: -999 comes 2 times.*--missing -999", lines)
-    lines = fine(command("data", "info", "gauge.csv", "sites.csv", "--missing", "-999"))
+    lines = check_success(command("data", "info", "gauge.csv", "sites.csv", "--missing", "-999"))
     (compare,) = re.findall("next: tvbandits (.*)", lines)
     assert compare.startswith("compare sensor-field:every=10min --data gauge.csv --data sites.csv ")
     play = ("--policy", "uniform", "--seeds", 1, "--jobs", 1)
     assert command(*shlex.split(compare), *play).status == 0
     clock = ("--clock", "10min")
-    fine(
+    check_success(
         command(
             "campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv", *clock
         )
@@ -297,14 +301,19 @@ def test_irregular_minutes_with_numbers_of_no_reading_go_from_info_to_a_decision
     assert said.out.startswith("178 new readings; 178 readings in all")
     assert "line 9, 32: -999 of Nord" in said.err
     said = command("campaign", "tell", "c.db", "--csv", "gauge.csv", "--missing", "-999")
-    assert fine(said).startswith("0 new readings, 178 already recorded; 178 readings in all")
-    assert fine(command("campaign", "ask", "c.db", "--at", "30.01.2024 11:00")).strip() in STATIONS
+    assert check_success(said).startswith(
+        "0 new readings, 178 already recorded; 178 readings in all"
+    )
+    assert (
+        check_success(command("campaign", "ask", "c.db", "--at", "30.01.2024 11:00")).strip()
+        in STATIONS
+    )
 
 
 def test_all_errors_of_a_line_are_named(command: Command) -> None:
     Path("two.csv").write_text("time,Nord,Ost,West\n1,5,6,7\n2,-999,-999,8\n3,6,7,8\n")
     new = ("--policy", "frugal-gp-ucb", "--sites", "sites.csv", "--format", "json")
-    fine(command("campaign", "new", "c.db", *new[:4]))
+    check_success(command("campaign", "new", "c.db", *new[:4]))
     said = command("campaign", "tell", "c.db", "--csv", "two.csv", *new[4:])
     refused = json.loads(said.out)["refused"]
     assert [each["line"] for each in refused] == [3, 3]
@@ -316,14 +325,16 @@ def test_options_that_name_columns_are_those_of_readings_in_every_command(comman
     rows = [f"{t},{name},{t + number}" for t in (1, 2, 3) for number, name in enumerate(STATIONS)]
     Path("own.csv").write_text("\n".join(["tick,post,level", *rows, ""]), encoding="utf-8")
     columns = ("--time", "tick", "--station", "post", "--value", "level")
-    lines = fine(command("data", "info", "own.csv", "sites.csv", *columns))
+    lines = check_success(command("data", "info", "own.csv", "sites.csv", *columns))
     assert "a table of 4 sites" in lines
     (compare,) = re.findall("next: tvbandits (.*)", lines)
     play = ("--policy", "uniform", "--seeds", 1, "--jobs", 1)
     assert command(*shlex.split(compare), *play).status == 0
-    fine(command("campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv"))
+    check_success(
+        command("campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv")
+    )
     said = command("campaign", "tell", "c.db", "--csv", "own.csv", *columns)
-    assert fine(said).startswith("12 new readings")
+    assert check_success(said).startswith("12 new readings")
 
 
 def test_a_table_of_readings_in_the_place_of_sites_is_named(command: Command) -> None:
@@ -334,9 +345,11 @@ def test_a_table_of_readings_in_the_place_of_sites_is_named(command: Command) ->
 
 
 def test_dates_without_a_clock_are_refused_with_the_section_to_write(command: Command) -> None:
-    fine(command("campaign", "new", "c.db", "--policy", "adaptive-gp-ucb", "--sites", "sites.csv"))
+    check_success(
+        command("campaign", "new", "c.db", "--policy", "adaptive-gp-ucb", "--sites", "sites.csv")
+    )
     said = command("campaign", "tell", "c.db", "--csv", "campbell.dat")
-    one_line(said, r"no clock .*\[clock\]")
+    check_error_line(said, r"no clock .*\[clock\]")
 
 
 # --- the page
@@ -350,14 +363,14 @@ BLOCKS = re.findall(r"^```console\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 def test_the_page_shows_what_data_info_prints(command: Command) -> None:
     shown = re.search(r"```console\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL)
     assert shown is not None
-    assert fine(command(*shlex.split(shown[1])[1:])) == shown[2]
+    assert check_success(command(*shlex.split(shown[1])[1:])) == shown[2]
 
 
 @pytest.mark.parametrize("row", ROWS)
 def test_what_a_row_of_the_page_says_of_its_file_leaves_nothing_open(
     command: Command, row: str
 ) -> None:
-    lines = fine(command("data", "info", *shlex.split(row)))
+    lines = check_success(command("data", "info", *shlex.split(row)))
     assert "unclear: " not in lines
     assert "next: tvbandits compare sensor-field" in lines
 

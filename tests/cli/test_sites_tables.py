@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.helpers.commands import Command, fine
+from tests.helpers.commands import Command, check_success
 from tvbandits import Campaign
 from tvbandits.clock import is_date_text, to_iso_date
 from tvbandits.datasets import sensor_field
@@ -31,7 +31,9 @@ def test_a_table_of_names_and_numbers_is_a_table_of_sites(
     command: Command, header: str, coordinates: list[str]
 ) -> None:
     Path("sites.csv").write_text(f"{header}\n{NUMBERS}")
-    (facts,) = json.loads(fine(command("data", "info", "sites.csv", "--format", "json")))["files"]
+    (facts,) = json.loads(check_success(command("data", "info", "sites.csv", "--format", "json")))[
+        "files"
+    ]
     assert (facts["form"], facts["stations"]) == ("sites", ["A", "B", "C"])
     assert facts["coordinates"] == coordinates
     assert facts["questions"] == []
@@ -42,14 +44,14 @@ def test_heights_beside_degrees_are_no_coordinates_unless_a_campaign_names_them(
 ) -> None:
     Path("sites.csv").write_text(f"name,latitude,longitude,height\n{NUMBERS}")
     Path("r.csv").write_text("time,A,B,C\n0,1,2,3\n1,2,3,1\n2,3,1,2\n")
-    assert "not read: 'height'; to use them" in fine(command("data", "info", "sites.csv"))
+    assert "not read: 'height'; to use them" in check_success(command("data", "info", "sites.csv"))
     new = "campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv"
     problem = sensor_field("r.csv", "sites.csv")
     text = (
         "latitude and longitude as km north and east of the centre; "
         "'height' of the table of sites not read"
     )
-    for said in (fine(command(*new)), str(problem)):
+    for said in (check_success(command(*new)), str(problem)):
         assert text in said
     with Campaign.open("c.db") as campaign:
         assert campaign.domain.dimension == problem.domain.dimension == 2
@@ -57,7 +59,7 @@ def test_heights_beside_degrees_are_no_coordinates_unless_a_campaign_names_them(
         '[domain]\nsites = "sites.csv"\ncoordinates = ["latitude", "longitude", "height"]\n'
         '[policy]\nname = "frugal-gp-ucb"\n'
     )
-    said = fine(command("campaign", "new", "d.db", "--config", "c.toml"))
+    said = check_success(command("campaign", "new", "d.db", "--config", "c.toml"))
     assert "'height' as a further coordinate: 1 of its unit counts like 1 km" in said
     with Campaign.open("d.db") as campaign:
         assert campaign.domain.X[:, 2].tolist() == [120.0, 240.0, 900.0]
@@ -68,10 +70,12 @@ def test_names_and_rivers_beside_degrees_are_no_coordinates(command: Command) ->
         "station_no,station_name,river,latitude,longitude\n"
         "0101,Upper Mill,Aach,47.1,9.1\n0102,Bridge,Rotach,47.2,9.3\n0103,Weir,Rotach,47.4,9.2\n"
     )
-    (facts,) = json.loads(fine(command("data", "info", "sites.csv", "--format", "json")))["files"]
+    (facts,) = json.loads(check_success(command("data", "info", "sites.csv", "--format", "json")))[
+        "files"
+    ]
     assert (facts["words"], facts["others"]) == (["station_name", "river"], [])
     new = "campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv"
-    assert "'river', 'station_name' of the table of sites not read" in fine(command(*new))
+    assert "'river', 'station_name' of the table of sites not read" in check_success(command(*new))
     with Campaign.open("c.db") as campaign:
         assert campaign.names.sites == ["0101", "0102", "0103"]
         assert campaign.domain.dimension == 2
@@ -81,7 +85,7 @@ def test_names_and_rivers_beside_degrees_are_no_coordinates(command: Command) ->
 def test_ids_of_digits_beside_degrees_are_names_of_sites(command: Command, heading: str) -> None:
     Path("sites.csv").write_text(f"{heading},latitude,longitude\n0101,47.1,9.1\n0102,47.2,9.3\n")
     new = "campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv"
-    fine(command(*new))
+    check_success(command(*new))
     with Campaign.open("c.db") as campaign:
         assert campaign.names.sites == ["0101", "0102"]
         assert campaign.domain.dimension == 2
@@ -103,7 +107,7 @@ def test_a_list_of_coordinates_leaves_the_names_of_sites(command: Command) -> No
         '[domain]\nsites = "sites.csv"\ncoordinates = ["east", "north"]\n'
         '[policy]\nname = "frugal-gp-ucb"\n'
     )
-    fine(command("campaign", "new", "c.db", "--config", "c.toml"))
+    check_success(command("campaign", "new", "c.db", "--config", "c.toml"))
     with Campaign.open("c.db") as campaign:
         assert campaign.names.sites == ["P1", "P2"]
 
@@ -113,12 +117,14 @@ def test_flags_of_quality_are_said_to_be_not_read(command: Command) -> None:
             for s in ("A", "B") for h in range(8)]  # fmt: skip
     Path("r.csv").write_text("\n".join(["gauge_no,time,value,quality", *rows]) + "\n")
     Path("sites.csv").write_text("gauge_no,latitude,longitude\nA,47.1,9.1\nB,47.2,9.3\n")
-    (facts,) = json.loads(fine(command("data", "info", "r.csv", "--format", "json")))["files"]
+    (facts,) = json.loads(check_success(command("data", "info", "r.csv", "--format", "json")))[
+        "files"
+    ]
     assert (facts["form"], facts["stations"]) == ("long", ["A", "B"])
     assert facts["flags"] == "column quality (good 14, suspect 2)"
-    fine(command("campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv",
+    check_success(command("campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv",
                  "--clock", "1h"))  # fmt: skip
-    assert "quality (good 14, suspect 2)" in fine(
+    assert "quality (good 14, suspect 2)" in check_success(
         command("campaign", "tell", "c.db", "--csv", "r.csv")
     )
     assert "quality (good 14, suspect 2)" in str(sensor_field("r.csv", "sites.csv"))
@@ -127,12 +133,14 @@ def test_flags_of_quality_are_said_to_be_not_read(command: Command) -> None:
 def test_readings_of_a_wide_table_are_counted_where_a_line_comes_twice(command: Command) -> None:
     rows = [f"2026-01-01 {h:02d}:00,{h}.5,{h % 3}.5,{h % 5}.5" for h in range(8)]
     Path("r.csv").write_text("\n".join(["time,A,B,C", *rows, rows[2]]) + "\n")
-    assert "  3 readings averaged with others" in fine(command("data", "info", "r.csv"))
+    assert "  3 readings averaged with others" in check_success(command("data", "info", "r.csv"))
 
 
 def test_a_column_of_words_is_said_to_be_no_station(command: Command) -> None:
     Path("r.csv").write_text("standort,kind,time,value\n7,W,2026-01-01,1.5\n8,W,2026-01-01,2.5\n")
-    (facts,) = json.loads(fine(command("data", "info", "r.csv", "--format", "json")))["files"]
+    (facts,) = json.loads(check_success(command("data", "info", "r.csv", "--format", "json")))[
+        "files"
+    ]
     (question,) = facts["questions"]
     assert "--station" in question
     assert "--without kind" in question
@@ -141,7 +149,7 @@ def test_a_column_of_words_is_said_to_be_no_station(command: Command) -> None:
 def test_empty_cells_are_a_share_of_all_beside_times_without_a_row(command: Command) -> None:
     rows = [f"2024-01-01 {hour:02d}:00,{'' if hour % 2 else hour},1.5" for hour in range(20)]
     Path("r.csv").write_text("\n".join(["time,A,B", *rows[:5], *rows[6:]]) + "\n")
-    said = fine(command("data", "info", "r.csv"))
+    said = check_success(command("data", "info", "r.csv"))
     assert "a step of 1h; 5.0% of all steps have no row" in said
     assert "no reading: 'empty' 9 times, 23.7% of the cells" in said
 
@@ -163,8 +171,8 @@ def test_an_hour_that_a_clock_shows_twice_is_named_with_the_remedy(
     Path("sites.csv").write_text(f"name,latitude,longitude,height\n{NUMBERS}")
     new = ("--policy", "adaptive-gp-ucb", "--sites", "sites.csv", "--clock", "1h")
     said = [
-        fine(command("data", "info", "r.csv")),
-        fine(command("campaign", "new", "c.db", *new, "--history", "r.csv")),
+        check_success(command("data", "info", "r.csv")),
+        check_success(command("campaign", "new", "c.db", *new, "--history", "r.csv")),
         str(sensor_field("r.csv", "sites.csv")),
     ]
     for text in said:
@@ -225,8 +233,8 @@ def test_times_that_may_count_from_a_date_are_doubted(
     Path("sites.csv").write_text(f"name,latitude,longitude,height\n{NUMBERS}")
     new = ("--policy", "adaptive-gp-ucb", "--sites", "sites.csv", "--history", "r.csv")
     for said in (
-        fine(command("data", "info", "r.csv")),
-        fine(command("campaign", "new", "c.db", *new)),
+        check_success(command("data", "info", "r.csv")),
+        check_success(command("campaign", "new", "c.db", *new)),
     ):
         assert ("note: the times may be" in said) == bool(says)
         assert says in said
@@ -299,7 +307,9 @@ def test_a_second_column_of_times_is_named(command: Command) -> None:
         "r.csv", index=False
     )
     assert "column time_utc has dates" in command("data", "info", "r.csv").out
-    said = fine(command("data", "info", "r.csv", "--time", "time_utc", "--without", "time_local"))
+    said = check_success(
+        command("data", "info", "r.csv", "--time", "time_utc", "--without", "time_local")
+    )
     assert "2024-03-04 00:00:00 to 2024-03-05 05:00:00" in said
 
 
@@ -311,8 +321,8 @@ def test_a_time_far_from_all_others_is_doubted(command: Command) -> None:
         Path("sites.csv").write_text(f"name,latitude,longitude,height\n{NUMBERS}")
         new = ("--policy", "adaptive-gp-ucb", "--sites", "sites.csv", "--clock", "1h")
         for said in (
-            fine(command("data", "info", "r.csv")),
-            fine(command("campaign", "new", f"{early}.db", *new, "--history", "r.csv")),
+            check_success(command("data", "info", "r.csv")),
+            check_success(command("campaign", "new", f"{early}.db", *new, "--history", "r.csv")),
         ):
             doubt = "1 time is far from all others, such as 1970-01-01 00:00:00: is that right?"
             assert (f"note: {doubt}" in said) == says

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.commands import Command, commands, fine, one_line
+from tests.helpers.commands import Command, check_error_line, check_success, commands
 
 SITES = "id;x;y\nNord;0,0;0,0\nOst;1,5;0,5\nWest;3,5;2,5\n"
 STARTS = [f"{day:02}.02.2026 {hour:02}:00" for day in (1, 2) for hour in range(24)]
@@ -50,20 +50,26 @@ def command(
 
 def test_points_before_three_digits_are_asked_about_by_every_command(command: Command) -> None:
     asked = r"pressure\.csv: 1\.\d{3} in column Nord may be .*--decimal comma or --decimal point"
-    one_line(command("data", "info", "pressure.csv"), asked)
-    one_line(command("compare", "sensor-field", "--data", "pressure.csv", *COMPARE), asked)
-    one_line(command("campaign", "new", "c.db", *POLICY, "--history", "pressure.csv"), asked)
-    fine(command("campaign", "new", "c.db", *POLICY))
-    one_line(command("campaign", "tell", "c.db", "--csv", "pressure.csv"), asked)
-    said = fine(command("campaign", "tell", "c.db", "--csv", "pressure.csv", "--decimal", "comma"))
+    check_error_line(command("data", "info", "pressure.csv"), asked)
+    check_error_line(command("compare", "sensor-field", "--data", "pressure.csv", *COMPARE), asked)
+    check_error_line(
+        command("campaign", "new", "c.db", *POLICY, "--history", "pressure.csv"), asked
+    )
+    check_success(command("campaign", "new", "c.db", *POLICY))
+    check_error_line(command("campaign", "tell", "c.db", "--csv", "pressure.csv"), asked)
+    said = check_success(
+        command("campaign", "tell", "c.db", "--csv", "pressure.csv", "--decimal", "comma")
+    )
     assert said.startswith("144 new readings")
 
 
 def test_data_info_leaves_out_a_row_of_units_and_rows_of_sums_by_line(command: Command) -> None:
-    (facts,) = json.loads(fine(command("data", "info", "export.csv", "--format", "json")))["files"]
+    (facts,) = json.loads(check_success(command("data", "info", "export.csv", "--format", "json")))[
+        "files"
+    ]
     assert (facts["units"], facts["sums"], facts["rows"]) == ([2], [51, 52], 48)
     assert facts["questions"] == []
-    lines = fine(command("data", "info", "export.csv"))
+    lines = check_success(command("data", "info", "export.csv"))
     assert "left out: 1 row of units (line 2), 2 rows of sums (line 51, 52)" in lines
 
 
@@ -71,14 +77,14 @@ def test_compare_and_a_campaign_say_that_units_and_sums_are_left_out(command: Co
     left_out = "left out: 1 row of units, 2 rows of sums"
     said = command("compare", "sensor-field", "--data", "export.csv", *COMPARE)
     assert (said.status, left_out in said.err) == (0, True)
-    assert left_out in fine(
+    assert left_out in check_success(
         command("campaign", "new", "h.db", *POLICY, "--history", "export.csv", "--config", "h.toml")
     )
-    fine(command("campaign", "new", "c.db", *POLICY))
-    told = fine(command("campaign", "tell", "c.db", "--csv", "export.csv"))
+    check_success(command("campaign", "new", "c.db", *POLICY))
+    told = check_success(command("campaign", "tell", "c.db", "--csv", "export.csv"))
     assert told.startswith("144 new readings")
     assert left_out in told
-    again = fine(command("campaign", "tell", "c.db", "--csv", "plain.csv"))
+    again = check_success(command("campaign", "tell", "c.db", "--csv", "plain.csv"))
     assert again.startswith("0 new readings, 144 already recorded")
 
 
@@ -86,14 +92,16 @@ def test_compare_and_a_campaign_say_that_units_and_sums_are_left_out(command: Co
 def test_a_row_without_a_date_among_readings_is_an_error(command: Command, row: str) -> None:
     rows = [HEADING, *TEMPERATURES[:3], row, *TEMPERATURES[3:]]
     Path("odd.csv").write_text("\n".join(rows), encoding="utf-8")
-    assert "unclear: " in fine(command("data", "info", "odd.csv"))
+    assert "unclear: " in check_success(command("data", "info", "odd.csv"))
 
 
 def test_the_first_row_of_readings_that_all_failed_is_no_row_of_units(command: Command) -> None:
     Path("odd.csv").write_text("\n".join([HEADING, "gestern;-;-;-", *TEMPERATURES]))
-    assert "unclear: " in fine(command("data", "info", "odd.csv"))
+    assert "unclear: " in check_success(command("data", "info", "odd.csv"))
 
 
 def test_a_site_whose_name_is_a_word_is_no_row_of_sums(command: Command) -> None:
-    (facts,) = json.loads(fine(command("data", "info", "sites.csv", "--format", "json")))["files"]
+    (facts,) = json.loads(check_success(command("data", "info", "sites.csv", "--format", "json")))[
+        "files"
+    ]
     assert facts["stations"] == ["Nord", "Ost", "West"]

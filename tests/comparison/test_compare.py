@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.commands import Command
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Bandit, Box, Candidates, policies
 from tvbandits.acquisition.widths import Fixed
 from tvbandits.bandit.info import Info, QueryInfo
@@ -329,7 +329,7 @@ def test_so_many_points_a_step() -> None:
     assert [row["reward"] for row in one] == [row["reward"] for row in plain]
     assert one[-1]["bound"] == plain[-1]["bound"]
     match = '"b" plays one point a step: its ask takes no n, got batch=2'
-    refused(TypeError, match, compare, BUMP, {"b": Recording(at_origin)}, 1, 5, batch=2)
+    assert_refused(TypeError, match, compare, BUMP, {"b": Recording(at_origin)}, 1, 5, batch=2)
 
 
 def test_the_best_of_a_batch_has_its_regret() -> None:
@@ -460,7 +460,7 @@ def test_what_cannot_be_played(arguments: Mapping[str, Any], message: str) -> No
 @pytest.mark.parametrize("made", [None, 3, Recorder])
 def test_a_maker_that_makes_no_player(made: object) -> None:
     message = f'"mine" must .*{re.escape(repr(made))}'
-    refused(TypeError, message, compare, BUMP, {"mine": lambda _: made}, 1)
+    assert_refused(TypeError, message, compare, BUMP, {"mine": lambda _: made}, 1)
 
 
 class Silent:
@@ -773,11 +773,13 @@ class Spy(NamedPolicy):
 
 @pytest.mark.parametrize("noise", [[0.1] * 4, [0.1] * 4 + [0.0], [0.1] * 4 + [np.nan], [[0.1] * 5]])
 def test_noise_variances_that_fit_no_candidates_are_refused(noise: Any) -> None:
-    refused(
+    assert_refused(
         ValueError, "levels: noise_variance must", compare, Levels(np.array(noise)), ["uniform"], 1
     )
     box = Changed(BUMP, noise_variance=np.ones(2), domain=Box([[0.0, 1.0]]))
-    refused(ValueError, "drifting-bump: noise_variance must be a number", compare, box, ["uniform"])
+    assert_refused(
+        ValueError, "drifting-bump: noise_variance must be a number", compare, box, ["uniform"]
+    )
 
 
 # --- a best that is stated too low, and problems by their paths

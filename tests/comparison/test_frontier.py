@@ -18,7 +18,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from tests.cli.campaign.test_campaigns import stopped_after
 from tests.helpers.commands import Command
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Box, Candidates
 from tvbandits.comparison.arguments import make_problem
 from tvbandits.comparison.compare import compare
@@ -419,7 +419,7 @@ def test_pictures_are_drawn_into_axes_of_a_user() -> None:
 def test_axes_that_cannot_hold_a_picture_are_refused() -> None:
     ax = Figure().add_subplot()
     several = pd.concat([make_rows(["a"]), make_rows(["a"], problem="q")])
-    refused(
+    assert_refused(
         ValueError,
         "ax holds one panel, and 2 .* one problem and width",
         regret_figure,
@@ -427,8 +427,10 @@ def test_axes_that_cannot_hold_a_picture_are_refused() -> None:
         ax=ax,
     )
     plane = gp_ucb(Box([[0, 1], [0, 1]]), kernel=RBF(1.0), noise_variance=0.1)
-    refused(ValueError, "ax holds one panel, and 2 ", beliefs, plane, ax=ax)
-    refused(ValueError, "ax must be matplotlib Axes", regret_figure, make_rows(["a"]), ax=Figure())
+    assert_refused(ValueError, "ax holds one panel, and 2 ", beliefs, plane, ax=ax)
+    assert_refused(
+        ValueError, "ax must be matplotlib Axes", regret_figure, make_rows(["a"]), ax=Figure()
+    )
     assert not ax.has_data()
 
 
@@ -436,7 +438,7 @@ def test_references_of_another_kind_are_refused_before_anything_is_drawn() -> No
     ax, numbers = Figure().add_subplot(), References(1, 2, 3, 4)._asdict()
     rows = make_rows(["a"])
     match = r"references of p .*References\(\*\*values\).*'uniform': 1"
-    refused(ValueError, match, regret_figure, rows, {"p": numbers}, ax=ax)
+    assert_refused(ValueError, match, regret_figure, rows, {"p": numbers}, ax=ax)
     assert not ax.has_data()
     assert ax.get_title(loc="left") == ""
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from tests.helpers.commands import Command
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits.comparison import files
 from tvbandits.comparison.compare import Comparison, compare, iterate
 from tvbandits.comparison.files import RunStore
@@ -231,7 +231,9 @@ def test_equal_information_plays_all_again_with_a_changed_policy(tmp_path: Path)
     after = RunStore(tmp_path, {**arguments, files.SOURCES: {"uniform": {"a": 2}}}, plan.steps)
     assert set(after.remove_changed().keys) == set(keys)
     fewer = {**arguments, "policies": ["uniform"]}
-    refused(ValueError, "policies with equal information", RunStore, tmp_path, fewer, plan.steps)
+    assert_refused(
+        ValueError, "policies with equal information", RunStore, tmp_path, fewer, plan.steps
+    )
 
 
 def test_compare_takes_problems_by_the_names_of_the_command_line(
@@ -267,7 +269,7 @@ def test_compare_takes_problems_by_the_names_of_the_command_line(
 )
 @pytest.mark.usefixtures("folder")
 def test_compare_refuses_the_name_of_no_problem(problems: Any, match: str) -> None:
-    refused(ValueError, match, compare, problems, "uniform", 1)
+    assert_refused(ValueError, match, compare, problems, "uniform", 1)
 
 
 def test_sources_are_all_that_a_module_imports_and_no_other_text(folder: Path) -> None:

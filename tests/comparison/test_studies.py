@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Bandit, policies
 from tvbandits.__main__ import main
 from tvbandits.cli import comparing
@@ -86,7 +86,7 @@ def test_runs_of_another_comparison_are_refused(tmp_path: Path) -> None:
     kept = RunStore(tmp_path, {"horizon": 5}, PLAN.steps).load()  # nothing of it is lost
     assert list(kept) == PLAN.runs[:1]
     (tmp_path / files.RUN).write_text("{")
-    refused(ValueError, "cannot be read", RunStore, tmp_path, {"horizon": 5}, PLAN.steps)
+    assert_refused(ValueError, "cannot be read", RunStore, tmp_path, {"horizon": 5}, PLAN.steps)
 
 
 # --- Dask -------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def test_rows_are_the_same_on_dask_and_a_killed_workers_run_is_played_again(tmp_
 
 @pytest.mark.parametrize("where", ["", "local", "local:2", "somewhere", "http://x:1"])
 def test_clusters_that_are_none(where: str) -> None:
-    refused(ValueError, "--cluster must ", lambda: next(play_on_cluster(where, [], [])))
+    assert_refused(ValueError, "--cluster must ", lambda: next(play_on_cluster(where, [], [])))
 
 
 # --- the board --------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_a_width_that_is_found_out_by_seed_is_one_policys() -> None:
 
 def test_unknown_suites_are_named(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
     monkeypatch.setattr("sys.argv", ["tvbandits", "board", "slow"])
-    refused(SystemExit, "2", main)
+    assert_refused(SystemExit, "2", main)
     assert 'SUITE must be one of quick, paper, peaks, got "slow"' in capsys.readouterr().err
 
 
@@ -269,7 +269,7 @@ def test_a_failure_while_writing_leaves_whole_files(
         "write_text": Path,
     }[failing]
     monkeypatch.setattr(owner, failing, half)
-    refused(OSError, "No space left", write, tmp_path, rows)
+    assert_refused(OSError, "No space left", write, tmp_path, rows)
     monkeypatch.undo()
     left = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert set(left) <= FILES
@@ -342,7 +342,7 @@ def test_damaged_files(whole: Path, tmp_path: Path, damage: Callable[[Path], Non
     damage(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     for reader in (files.read, comparison_report, partial(RunStore, arguments={}, steps={})):
-        refused(ValueError, f'"{re.escape(str(tmp_path))}', reader, tmp_path)
+        assert_refused(ValueError, f'"{re.escape(str(tmp_path))}', reader, tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -356,7 +356,7 @@ def test_a_report_of_a_record_with_a_wrong_type_is_refused_or_made(
     record = json.loads((tmp_path / files.RUN).read_text())
     (tmp_path / files.RUN).write_text(json.dumps({**record, name: value}))
     if name == "arguments":
-        refused(ValueError, rf"{files.RUN}|cannot be read", comparison_report, tmp_path)
+        assert_refused(ValueError, rf"{files.RUN}|cannot be read", comparison_report, tmp_path)
         return
     with contextlib.suppress(ValueError):
         assert "<html" in comparison_report(tmp_path)
@@ -366,5 +366,5 @@ def test_a_report_of_a_record_with_a_wrong_type_is_refused_or_made(
 def test_going_on_with_arguments_of_a_wrong_type_is_refused(tmp_path: Path, value: object) -> None:
     record = json.dumps({"tvbandits": "1", "arguments": value})
     (tmp_path / files.RUN).write_text(record)
-    refused(ValueError, files.RUN, files.RunStore, tmp_path, {}, {})
+    assert_refused(ValueError, files.RUN, files.RunStore, tmp_path, {}, {})
     assert (tmp_path / files.RUN).read_text() == record

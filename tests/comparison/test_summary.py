@@ -20,7 +20,7 @@ from scipy.stats import t as student
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.browser import open_page
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import policies
 from tvbandits.acquisition.widths import Fixed
 from tvbandits.comparison import files
@@ -173,7 +173,7 @@ def test_seeds() -> None:
     "wrong", [0, -2, True, 1.5, [1.5], "3", b"3", None, {"a": 1}, [3, -1], [], [1, 1]]
 )
 def test_seeds_that_are_none(wrong: Any) -> None:
-    refused(ValueError, "seeds must", as_seeds, wrong)
+    assert_refused(ValueError, "seeds must", as_seeds, wrong)
 
 
 def test_count_text() -> None:
@@ -257,9 +257,13 @@ def test_policies_are_paired_by_seed() -> None:
     assert found.loc[0, "ci95"] == pytest.approx(12.706 * 3 / math.sqrt(2) / math.sqrt(2), rel=1e-3)
     best = pairwise_differences(rows[rows["seed"] < 2]).iloc[0]
     assert (best["policy"], best["reference"], best["difference"]) == ("y", "x", 0.5)
-    refused(ValueError, '"z" was not played; there are: x, y', pairwise_differences, rows, "z")
+    assert_refused(
+        ValueError, '"z" was not played; there are: x, y', pairwise_differences, rows, "z"
+    )
     twice = pd.concat([rows, rows[rows["policy"] == "y"].assign(regret=0.0)])  # at another width
-    refused(ValueError, '"y" was played several times with one seed', pairwise_differences, twice)
+    assert_refused(
+        ValueError, '"y" was played several times with one seed', pairwise_differences, twice
+    )
 
 
 # --- report

@@ -135,6 +135,13 @@ FILES: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     "an offset": (wide(lambda t: f"{t:%y%m%d %H%M}+0100"), {"dates": "%y%m%d %H%M%z"}, "-1h"),
     "logging": (wide(lambda t: f"{t:%Y-%m-%d %H:%M:%S},000"), {}, "0h"),
+    "Davis": (wide(lambda t: f"{t:%m/%d/%Y};{t:%I:%M %p}", "Date;Time"), {}, "0h"),
+    "Davis, older": (
+        wide(lambda t: f"{t:%d/%m/%Y};{t:%I:%M}{'ap'[t.hour > 11]}", "Date;Time"),
+        {},
+        "0h",
+    ),
+    "Excel, Spanish": (wide(lambda t: f"{t:%d/%m/%Y %I:%M:%S} {'ap'[t.hour > 11]}. m."), {}, "0h"),
     "SMHI": (wide(lambda t: f"{t:%Y-%m-%d};{t:%H:%M:%S}", "Datum;Tid (UTC)"), {}, "0h"),
     "hours of days": (days([f"{hour:02d}:00" for hour in range(24)]), {}, "0h"),
     "hours that end": (days([f"H{hour:02d}" for hour in range(1, 25)]), {}, "1h"),

@@ -21,8 +21,8 @@ import pooch
 import pytest
 
 from tests.helpers.file_server import ServedFiles, serve_files
-from tests.helpers.ozone_samples import airdata, field, same
-from tests.helpers.refusals import refused
+from tests.helpers.ozone_samples import airdata, assert_same_problem, field
+from tests.helpers.refusals import assert_refused
 from tvbandits.datasets import abalone, sensor_field
 from tvbandits.datasets.epa_ozone import fetch
 from tvbandits.datasets.epa_ozone.benchmark import ozone
@@ -92,7 +92,7 @@ def test_a_changed_file_is_named(served: ServedFiles, tmp_path: Path) -> None:
     (path,) = get(served, tmp_path)
     path.write_bytes(NEWER)
     message = rf"{re.escape(str(path))}: the file has changed .* delete it to download it again"
-    refused(ValueError, message, get, served, tmp_path)
+    assert_refused(ValueError, message, get, served, tmp_path)
     assert path.read_bytes() == NEWER
     path.unlink()
     served.files[ZIP] = NEWER  # a newer edition is a new first download
@@ -105,7 +105,7 @@ def test_a_file_put_there_by_hand_is_taken_in_if_it_opens(
     served: ServedFiles, tmp_path: Path
 ) -> None:
     (tmp_path / ZIP).write_bytes(BODY[:-30])
-    refused(ValueError, rf"{ZIP}: File is not a zip file", get, served, tmp_path)
+    assert_refused(ValueError, rf"{ZIP}: File is not a zip file", get, served, tmp_path)
     (tmp_path / ZIP).write_bytes(BODY)
     get(served, tmp_path)
     assert served.requests == []
@@ -114,7 +114,7 @@ def test_a_file_put_there_by_hand_is_taken_in_if_it_opens(
 
 def test_a_registry_that_cannot_be_read(served: ServedFiles, tmp_path: Path) -> None:
     (tmp_path / "registry.txt").write_text("daily\n")
-    refused(ValueError, r"registry\.txt: ", get, served, tmp_path)
+    assert_refused(ValueError, r"registry\.txt: ", get, served, tmp_path)
 
 
 def test_which_folder(served: ServedFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,9 @@ def test_progress(served: ServedFiles, tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_what_was_cut_is_downloaded_anew(served: ServedFiles, tmp_path: Path) -> None:
     served.cut = 700
-    refused(OSError, rf"{served.url}/{ZIP}: .* has cut the connection", get, served, tmp_path)
+    assert_refused(
+        OSError, rf"{served.url}/{ZIP}: .* has cut the connection", get, served, tmp_path
+    )
     assert names(tmp_path) == set()
     assert get(served, tmp_path)[0].read_bytes() == BODY
     assert names(tmp_path) == {ZIP, "registry.txt"}
@@ -162,14 +164,16 @@ def test_ctrl_c_leaves_nothing(served: ServedFiles, tmp_path: Path) -> None:
 @pytest.mark.parametrize("body", [BROKEN, NOT_A_ZIP, b""], ids=["broken", "html", "empty"])
 def test_what_does_not_open_is_removed(served: ServedFiles, tmp_path: Path, body: bytes) -> None:
     served.files[ZIP] = body
-    refused(OSError, rf"{served.url}/{ZIP}: the download does not open", get, served, tmp_path)
+    assert_refused(
+        OSError, rf"{served.url}/{ZIP}: the download does not open", get, served, tmp_path
+    )
     assert names(tmp_path) == set()
 
 
 @pytest.mark.parametrize("more", [-40, 40])
 def test_a_wrong_length(served: ServedFiles, tmp_path: Path, more: int) -> None:
     served.length = len(BODY) + more
-    refused(OSError, f"{served.url}/{ZIP}: ", get, served, tmp_path)
+    assert_refused(OSError, f"{served.url}/{ZIP}: ", get, served, tmp_path)
     assert ZIP not in names(tmp_path)
     served.length = None
     assert get(served, tmp_path)[0].read_bytes() == BODY
@@ -178,7 +182,9 @@ def test_a_wrong_length(served: ServedFiles, tmp_path: Path, more: int) -> None:
 @pytest.mark.parametrize("status", [403, 404, 500, 503])
 def test_a_refusal_names_url_and_status(served: ServedFiles, tmp_path: Path, status: int) -> None:
     served.status = status
-    refused(OSError, rf"^{served.url}/{ZIP}: HTTP status {status} \w+", get, served, tmp_path)
+    assert_refused(
+        OSError, rf"^{served.url}/{ZIP}: HTTP status {status} \w+", get, served, tmp_path
+    )
     assert names(tmp_path) == set()
 
 
@@ -194,7 +200,7 @@ def test_answers_that_stop(
 ) -> None:
     monkeypatch.setattr(fetch, "LIMITS", replace(fetch.LIMITS, patience=0.3))
     served.cut, served.stalled = 700, threading.Event()
-    refused(TimeoutError, rf"{ZIP}: no answer within 0\.3 seconds", get, served, tmp_path)
+    assert_refused(TimeoutError, rf"{ZIP}: no answer within 0\.3 seconds", get, served, tmp_path)
     served.stalled.set()
     monkeypatch.setattr(fetch, "LIMITS", replace(fetch.LIMITS, patience=30.0))
     assert get(served, tmp_path)[0].read_bytes() == BODY
@@ -203,14 +209,16 @@ def test_answers_that_stop(
 def test_nobody_there(tmp_path: Path) -> None:
     with serve_files({}) as gone:
         pass
-    refused(OSError, rf"^{gone.url}/{ZIP}: the server cannot be reached", get, gone, tmp_path)
+    assert_refused(
+        OSError, rf"^{gone.url}/{ZIP}: the server cannot be reached", get, gone, tmp_path
+    )
 
 
 def test_arguments_that_cannot_be(tmp_path: Path) -> None:
     for year in (1979, 2008.5, "2008", True):
         match = f"^years must be a whole number of at least 1980, got {year!r}"
-        refused(ValueError, match, fetch_ozone, [year], cache=tmp_path)
-    refused(ValueError, "at least one year, got none", fetch_ozone, [], cache=tmp_path)
+        assert_refused(ValueError, match, fetch_ozone, [year], cache=tmp_path)
+    assert_refused(ValueError, "at least one year, got none", fetch_ozone, [], cache=tmp_path)
     with pytest.raises(ValueError, match=r"base_url must begin with http:// .*, got 'ftp://x'"):
         fetch_ozone([2008], cache=tmp_path, base_url="ftp://x")
     (tmp_path / "file").write_text("")
@@ -246,10 +254,10 @@ def test_a_download_keeps_others_out(served: ServedFiles, tmp_path: Path) -> Non
 def test_threads_without_a_lock_do_not_share_a_file(
     served: ServedFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refused(*_: object) -> NoReturn:
+    def assert_refused(*_: object) -> NoReturn:
         raise OSError("no locks here")
 
-    monkeypatch.setattr(fcntl, "flock", refused)
+    monkeypatch.setattr(fcntl, "flock", assert_refused)
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(partial(get, served), [tmp_path] * 4))
     assert (tmp_path / ZIP).read_bytes() == BODY
@@ -267,14 +275,14 @@ def test_the_rows_of_one_state(served: ServedFiles, tmp_path: Path, state: str) 
     expected = whole[whole["State Code"] == "36"].reset_index(drop=True)
     assert 0 < len(expected) < len(whole)
     pd.testing.assert_frame_equal(pd.read_csv(path, dtype=str), expected)
-    same(ozone(path), ozone(tmp_path / ZIP, state="New York"))
+    assert_same_problem(ozone(path), ozone(tmp_path / ZIP, state="New York"))
 
 
 def test_letters_and_lines_of_another_system(served: ServedFiles, tmp_path: Path) -> None:
     odd = TEXT.replace("LOUDON", "LOU\nDON\xff").replace("\n", "\r\n").encode("latin-1")
     served.files[ZIP] = zipped(odd)
     (path,) = get(served, tmp_path, state="New York")
-    same(ozone(path), ozone(tmp_path / ZIP, state="New York"))
+    assert_same_problem(ozone(path), ozone(tmp_path / ZIP, state="New York"))
 
 
 def test_a_csv_follows_its_zip(served: ServedFiles, tmp_path: Path) -> None:
@@ -288,12 +296,12 @@ def test_a_csv_follows_its_zip(served: ServedFiles, tmp_path: Path) -> None:
 def test_a_zip_without_states(served: ServedFiles, tmp_path: Path) -> None:
     served.files[ZIP] = zipped("a,b\n1,2\n")
     match = rf"{ZIP}: the csv has no columns State Code and State Name"
-    refused(ValueError, match, get, served, tmp_path, state="New York")
+    assert_refused(ValueError, match, get, served, tmp_path, state="New York")
     with zipfile.ZipFile(tmp_path / "daily_44201_2009.zip", "w") as archive:
         archive.writestr("a.csv", TEXT)
         archive.writestr("b.csv", TEXT)
     match = r"2009\.zip: .*Only one file per ZIP"
-    refused(ValueError, match, get, served, tmp_path, (2009,), state="New York")
+    assert_refused(ValueError, match, get, served, tmp_path, (2009,), state="New York")
 
 
 # --- files and servers that mean no good: refused by name, in little memory and in finite time
@@ -348,11 +356,11 @@ def test_a_limit_can_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     path.write_text(table(2000))
     assert len(read_table(path)) == 2000
     monkeypatch.setenv("TVBANDITS_READ_ROWS", "1500")
-    refused(ValueError, "the limit is 1500", read_table, path)
+    assert_refused(ValueError, "the limit is 1500", read_table, path)
     monkeypatch.setenv("TVBANDITS_READ_ROWS", "3000")
     assert len(read_table(path)) == 2000
     monkeypatch.setenv("TVBANDITS_READ_ROWS", "many")
-    refused(ValueError, "TVBANDITS_READ_ROWS must be a whole number of", read_table, path)
+    assert_refused(ValueError, "TVBANDITS_READ_ROWS must be a whole number of", read_table, path)
 
 
 # --- files of no kind, whoever reads them ---------------------------------------------------------
@@ -395,7 +403,7 @@ def test_a_file_beyond_all_measure_is_given_up(
     served: ServedFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "LIMITS", replace(fetch.LIMITS, largest=300))
-    refused(
+    assert_refused(
         OSError, rf"^{served.url}/{ZIP}: the file has more bytes than 300", get, served, tmp_path
     )
     assert ZIP not in names(tmp_path)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.helpers.commands import Command, fine
+from tests.helpers.commands import Command, check_success
 from tvbandits.datasets import FileOptions, sensor_field
 from tvbandits.datasets.sensor_field import describe_degrees_doubt, kilometres
 from tvbandits.datasets.tables.headings import find_latitude_and_longitude
@@ -67,12 +67,12 @@ def test_coordinates_that_may_be_degrees_are_named_with_the_option_that_settles_
     doubt = f"degrees='({latitude}.{longitude}|{longitude}.{latitude})'"
     with pytest.warns(UserWarning, match=doubt):
         sensor_field("values.csv", "sites.csv")
-    said = fine(command("data", "info", "sites.csv"))
+    said = check_success(command("data", "info", "sites.csv"))
     assert "note: " in said
     assert "--degrees" in said
     option = f"{latitude}+{longitude}"
     (facts,) = json.loads(
-        fine(command("data", "info", "sites.csv", "--degrees", option, "--format", "json"))
+        check_success(command("data", "info", "sites.csv", "--degrees", option, "--format", "json"))
     )["files"]
     assert facts["coordinates"] == ["latitude", "longitude"]
     assert facts["notes"] == []

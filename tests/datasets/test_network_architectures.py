@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.commands import commands, one_line
-from tests.helpers.ozone_samples import csv, same
-from tests.helpers.refusals import refused
+from tests.helpers.commands import check_error_line, commands
+from tests.helpers.ozone_samples import assert_same_problem, csv
+from tests.helpers.refusals import assert_refused
 from tvbandits import compare
 from tvbandits.comparison.arguments import make_problem
 from tvbandits.datasets import TableProblem, nas_bench, simulate_nas_bench
@@ -65,15 +65,17 @@ def test_trainings_of_one_architecture_give_its_mean_and_the_noise() -> None:
 
 def test_every_form_gives_the_same_table(tmp_path: Path) -> None:
     problem = nas_bench(TABLE)
-    same(nas_bench(csv(tmp_path / "cells.csv", TABLE)), problem)
+    assert_same_problem(nas_bench(csv(tmp_path / "cells.csv", TABLE)), problem)
     numbers = TABLE.astype({"architecture": "int64"})  # the first digit is never 0
-    same(nas_bench(numbers), problem)
+    assert_same_problem(nas_bench(numbers), problem)
     path = tmp_path / "cells.parquet"
     pytest.importorskip("pyarrow")
     numbers.to_parquet(path)
-    same(nas_bench(path), problem)
+    assert_same_problem(nas_bench(path), problem)
     other = TABLE.rename(columns={"architecture": "Code", "accuracy": "validation accuracy"})
-    same(make_problem("nas-bench", [csv(tmp_path / "other.csv", other)], None), problem)
+    assert_same_problem(
+        make_problem("nas-bench", [csv(tmp_path / "other.csv", other)], None), problem
+    )
 
 
 LOST = code_of((1, 2), (2, 3), (3, 4), (4, 5))
@@ -128,7 +130,7 @@ def test_wrong_tables_are_named_with_the_remedy(
     change: Callable[[pd.DataFrame], pd.DataFrame], message: str, tmp_path: Path
 ) -> None:
     wrong = change(TABLE)
-    refused(ValueError, message, nas_bench, wrong)
+    assert_refused(ValueError, message, nas_bench, wrong)
     path = csv(tmp_path / "wrong.csv", wrong)
     with pytest.raises(ValueError, match=f"wrong.csv: .*{message}") as raised:
         nas_bench(path)
@@ -136,13 +138,15 @@ def test_wrong_tables_are_named_with_the_remedy(
 
 
 def test_wrong_options_are_named() -> None:
-    refused(ValueError, "bandwidth must .*0", nas_bench, TABLE, bandwidth=0)
-    refused(ValueError, "horizon must .*0", nas_bench, TABLE, horizon=0)
-    refused(ValueError, "noise_variance must .*-1", nas_bench, TABLE, noise_variance=-1)
-    refused(ValueError, "source must .*7", nas_bench, 7)
-    refused(ValueError, "architectures must .*12417", simulate_nas_bench, architectures=12_417)
-    refused(ValueError, "seed must .*-1", simulate_nas_bench, -1)
-    refused(ValueError, "trainings must .*0", simulate_nas_bench, trainings=0)
+    assert_refused(ValueError, "bandwidth must .*0", nas_bench, TABLE, bandwidth=0)
+    assert_refused(ValueError, "horizon must .*0", nas_bench, TABLE, horizon=0)
+    assert_refused(ValueError, "noise_variance must .*-1", nas_bench, TABLE, noise_variance=-1)
+    assert_refused(ValueError, "source must .*7", nas_bench, 7)
+    assert_refused(
+        ValueError, "architectures must .*12417", simulate_nas_bench, architectures=12_417
+    )
+    assert_refused(ValueError, "seed must .*-1", simulate_nas_bench, -1)
+    assert_refused(ValueError, "trainings must .*0", simulate_nas_bench, trainings=0)
 
 
 # --- the cells
@@ -212,8 +216,8 @@ def test_policies_of_the_paper_play_it_on_the_command_line(
     said = say("--data", str(path), *words, *given)
     assert said.status == 0, said.err
     assert all(name in said.out for name in POLICIES)
-    one_line(say(*words), '"nas-bench" reads files: give 1 by --data FILE, got 0')
-    one_line(
+    check_error_line(say(*words), '"nas-bench" reads files: give 1 by --data FILE, got 0')
+    check_error_line(
         say("--data", str(csv(tmp_path / "wrong.csv", TABLE[["accuracy"]]))),
         "wrong.csv: this is not a",
     )

@@ -11,14 +11,14 @@ from tests.helpers.ozone_samples import (
     PLACES,
     Reading,
     airdata,
+    assert_same_problem,
     csv,
     download,
     field,
     readings_at_site,
-    same,
     snake,
 )
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tests.places import DATA
 from tvbandits.datasets.epa_ozone.benchmark import ozone
 from tvbandits.datasets.epa_ozone.simulated import OzoneField, ozone_network
@@ -66,7 +66,9 @@ def test_three_quarters_of_the_days_is_enough(tmp_path: Path) -> None:
         "3 sites, 2008-01-01 to 2008-01-08 (8 days), 3 of 24 values filled in (12.5%)"
     )
     assert list(ozone(path, sites=2).labels) == sorted([albany, north])
-    refused(ValueError, r"3 of 4 sites .* 0\.75 of .*; expected 4 or more", ozone, path, sites=4)
+    assert_refused(
+        ValueError, r"3 of 4 sites .* 0\.75 of .*; expected 4 or more", ozone, path, sites=4
+    )
 
 
 def test_ties_among_many_sites(tmp_path: Path) -> None:
@@ -214,7 +216,7 @@ def test_new_york_2008_2009() -> None:
     ids=["snake", "ppb", "download", "download-ppb", "newer", "older", "no-zeros", "shuffled"],
 )
 def test_every_form_is_read(frame: pd.DataFrame, reference: TableProblem, tmp_path: Path) -> None:
-    same(ozone(csv(tmp_path / "other.csv", frame)), reference)
+    assert_same_problem(ozone(csv(tmp_path / "other.csv", frame)), reference)
 
 
 def test_zip_gives_the_same_table(reference: TableProblem, tmp_path: Path) -> None:
@@ -222,17 +224,17 @@ def test_zip_gives_the_same_table(reference: TableProblem, tmp_path: Path) -> No
     with zipfile.ZipFile(path, "w") as archive:
         archive.write(tmp_path / "reference.csv", "daily_44201_2008.csv")
         archive.writestr("__MACOSX/._daily_44201_2008.csv", b"\x00\x05\x16\x07")
-    same(ozone(path), reference)
-    same(ozone(str(path)), reference)
+    assert_same_problem(ozone(path), reference)
+    assert_same_problem(ozone(str(path)), reference)
 
 
 def test_byte_order_mark_and_foreign_letters(reference: TableProblem, tmp_path: Path) -> None:
     path = tmp_path / "excel.csv"
     text = airdata(field()).to_csv(index=False).replace("MAIN", "PEÑA")
     path.write_bytes(text.encode("utf-8-sig"))
-    same(ozone(path), reference)
+    assert_same_problem(ozone(path), reference)
     path.write_bytes(text.encode("latin-1"))
-    same(ozone(path), reference)
+    assert_same_problem(ozone(path), reference)
 
 
 def test_files_are_put_together_and_the_same_day_twice_counts_once(
@@ -240,7 +242,7 @@ def test_files_are_put_together_and_the_same_day_twice_counts_once(
 ) -> None:
     early = csv(tmp_path / "a.csv", airdata([r for r in field() if r[2] < "2008-02-01"]))
     late = csv(tmp_path / "b.csv", download([r for r in field() if r[2] >= "2008-01-31"]))
-    same(ozone([early, late]), reference)
+    assert_same_problem(ozone([early, late]), reference)
 
 
 def test_rows_of_an_instrument_are_averaged_before_the_instruments(tmp_path: Path) -> None:
@@ -257,7 +259,7 @@ def test_only_eight_hour_ozone_rows_are_read(reference: TableProblem, tmp_path: 
         **{"Parameter Code": "42602", "Units of Measure": "Parts per cow"}
     )
     mixed = pd.concat([hourly, airdata(field()), other])
-    same(ozone(csv(tmp_path / "mixed.csv", mixed)), reference)
+    assert_same_problem(ozone(csv(tmp_path / "mixed.csv", mixed)), reference)
 
 
 @pytest.mark.parametrize(
@@ -282,10 +284,10 @@ def test_a_file_of_another_kind_is_named(frame: pd.DataFrame, message: str, tmp_
 
 
 def test_other_paths_that_are_no_file(tmp_path: Path) -> None:
-    refused(ValueError, r"nowhere\.csv: ", ozone, tmp_path / "nowhere.csv")
-    refused(ValueError, "files must", ozone, [])
+    assert_refused(ValueError, r"nowhere\.csv: ", ozone, tmp_path / "nowhere.csv")
+    assert_refused(ValueError, "files must", ozone, [])
     (tmp_path / "wide.csv").write_text("a," * 1_000_000)  # at once, not after hours
-    refused(ValueError, r"wide\.csv: at least 1000001 ", ozone, tmp_path / "wide.csv")
+    assert_refused(ValueError, r"wide\.csv: at least 1000001 ", ozone, tmp_path / "wide.csv")
     with zipfile.ZipFile(tmp_path / "notes.zip", "w") as archive:
         archive.writestr("readme.txt", "no table here")
     with pytest.raises(ValueError, match=r"notes\.zip: .*'readme"):

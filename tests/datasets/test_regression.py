@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.ozone_samples import csv, same
-from tests.helpers.refusals import refused
+from tests.helpers.ozone_samples import assert_same_problem, csv
+from tests.helpers.refusals import assert_refused
 from tests.places import DATA
 from tvbandits import Candidates, Problem
 from tvbandits.comparison.arguments import make_problem
@@ -147,13 +147,13 @@ def test_references(shells: TableProblem) -> None:
 
 
 def test_every_form_gives_the_same_table(blocks: TableProblem, tmp_path: Path) -> None:
-    same(california(parquet(tmp_path / "blocks.parquet", BLOCKS)), blocks)
-    same(california(parquet(tmp_path / "no_suffix", BLOCKS)), blocks)
-    same(california(str(tmp_path / "blocks.csv")), blocks)
+    assert_same_problem(california(parquet(tmp_path / "blocks.parquet", BLOCKS)), blocks)
+    assert_same_problem(california(parquet(tmp_path / "no_suffix", BLOCKS)), blocks)
+    assert_same_problem(california(str(tmp_path / "blocks.csv")), blocks)
     BLOCKS.to_csv(tmp_path / "indexed.csv")  # with a nameless first column
-    same(california(tmp_path / "indexed.csv"), blocks)
+    assert_same_problem(california(tmp_path / "indexed.csv"), blocks)
     BLOCKS[BLOCKS.columns[::-1]].to_csv(tmp_path / "backwards.csv.gz", index=False)
-    same(california(tmp_path / "backwards.csv.gz"), blocks)
+    assert_same_problem(california(tmp_path / "backwards.csv.gz"), blocks)
 
 
 @pytest.mark.parametrize(
@@ -167,8 +167,8 @@ def test_every_form_gives_the_same_table(blocks: TableProblem, tmp_path: Path) -
     ids=["UCI", "OpenML", "spaces", "more"],
 )
 def test_other_spellings(frame: pd.DataFrame, shells: TableProblem, tmp_path: Path) -> None:
-    same(abalone(csv(tmp_path / "other.csv", frame)), shells)
-    same(abalone(parquet(tmp_path / "other.parquet", frame)), shells)
+    assert_same_problem(abalone(csv(tmp_path / "other.csv", frame)), shells)
+    assert_same_problem(abalone(parquet(tmp_path / "other.parquet", frame)), shells)
 
 
 @pytest.mark.parametrize(
@@ -197,13 +197,13 @@ def test_wrong_tables_are_named(
 
 def test_numbered_columns_and_missing_values_in_parquet(tmp_path: Path) -> None:
     path = parquet(tmp_path / "numbered.parquet", BLOCKS.set_axis(range(9), axis=1))
-    refused(ValueError, r"numbered\.parquet: .*california", california, path)
+    assert_refused(ValueError, r"numbered\.parquet: .*california", california, path)
 
     frame = SHELLS.assign(rings=pd.array([1, 2, None, 4, 5], dtype="Int64"))
     path = parquet(tmp_path / "gap.parquet", frame)
-    refused(ValueError, r"gap\.parquet: rings must .* row 3", abalone, path)
+    assert_refused(ValueError, r"gap\.parquet: rings must .* row 3", abalone, path)
     path = parquet(tmp_path / "sex.parquet", SHELLS.assign(sex=[1.0, 2.0, 3.0, 1.0, 1.0]))
-    refused(ValueError, r"sex must .*'1\.0', '2\.0', '3\.0'", abalone, path)
+    assert_refused(ValueError, r"sex must .*'1\.0', '2\.0', '3\.0'", abalone, path)
 
 
 def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,13 +211,13 @@ def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for name in ("pyarrow", "pyarrow.parquet", "fastparquet"):
         monkeypatch.setitem(sys.modules, name, None)
     match = r'blocks\.parquet: .* needs pyarrow: pip install "tvbandits\[parquet\]"$'
-    refused(ValueError, match, california, path)
+    assert_refused(ValueError, match, california, path)
 
 
 def test_one_file_only(tmp_path: Path) -> None:
     both = [tmp_path / "a.csv", tmp_path / "b.csv"]
     match = '"abalone" reads files: give 1 by --data FILE, got 2'
-    refused(ValueError, match, make_problem, "abalone", both, None)
+    assert_refused(ValueError, match, make_problem, "abalone", both, None)
 
 
 # --- the real tables
@@ -307,7 +307,7 @@ def test_candidates_are_scattered_over_the_cube() -> None:
         everywhere = few.value(few.domain.X, t)  # type: ignore[union-attr]
         assert few.best(t) == everywhere.max() <= cube.best(t)
     assert few.variation == cube.variation
-    refused(ValueError, "candidates must be", Lifted, candidates=-1)
+    assert_refused(ValueError, "candidates must be", Lifted, candidates=-1)
 
 
 def test_time_is_the_last_coordinate() -> None:
@@ -316,7 +316,7 @@ def test_time_is_the_last_coordinate() -> None:
     X = np.array([[1.0, -2.0, 300.0]])
     for t, last in ((1, -500.0), (3.5, -250.0), (6, 0.0), (11, 500.0)):
         assert problem.value(X, t)[0] == -formula(np.append(X[0], last)[None])[0]
-    refused(ValueError, r"defined for 1 <= t <= 11; got t = 12", problem.value, X, 12)
+    assert_refused(ValueError, r"defined for 1 <= t <= 11; got t = 12", problem.value, X, 12)
 
 
 def test_noise_and_deviation_are_those_over_the_cube() -> None:
@@ -335,4 +335,4 @@ def test_on_the_command_line() -> None:
     assert make_problem("Lifted:function=powell4", [], 7) == Lifted("powell4", horizon=7)
     assert make_problem("lifted", [], None) == Lifted()
     says = "function must be .*, got 'akley4'"
-    refused(ValueError, says, make_problem, "lifted:akley4", [], None)
+    assert_refused(ValueError, says, make_problem, "lifted:akley4", [], None)

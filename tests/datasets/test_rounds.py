@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.helpers.commands import Command, fine
+from tests.helpers.commands import Command, check_success
 from tvbandits.datasets import FileOptions, sensor_field
 from tvbandits.datasets.tables.rounds import STUCK_ROUNDS, Rounds, doubts_about_stations
 
@@ -97,16 +97,18 @@ def test_data_info_and_sensor_field_name_faulty_stations_until_they_are_left_out
     table = faults()
     wide = table.reset_index()
     (wide.melt("time", var_name="station") if long else wide).to_csv("r.csv", index=False)
-    (facts,) = json.loads(fine(command("data", "info", "r.csv", "--format", "json")))["files"]
+    (facts,) = json.loads(check_success(command("data", "info", "r.csv", "--format", "json")))[
+        "files"
+    ]
     assert [each.split()[0] for each in facts["notes"]] == ["B", "D", "G"]
-    assert "note: B has no reading" in fine(command("data", "info", "r.csv"))
+    assert "note: B has no reading" in check_success(command("data", "info", "r.csv"))
     with pytest.warns(UserWarning, match="^B has .* D stands .* G is usually") as caught:
         sensor_field("r.csv", SITES)
     assert len(caught) == 1
     problem = sensor_field("r.csv", SITES, options=FileOptions(without=["B", "D", "G"]))
     assert problem.labels == ("A", "C", "E", "F", "H")
     flags = [word for each in "BDG" for word in ("--without", each)]
-    said = fine(command("data", "info", "r.csv", *flags))
+    said = check_success(command("data", "info", "r.csv", *flags))
     assert "note" not in said
     assert "--without B --without D --without G" in said
 
@@ -124,9 +126,11 @@ def test_a_station_to_leave_out_that_is_not_there_is_an_error(long: bool) -> Non
 def test_a_step_that_would_average_most_readings_away_is_not_proposed(command: Command) -> None:
     rows = ["01/13/2026 1:00 AM,1,2,3", "01/13/2026 9:00 AM,2,3,4", "01/19/2026 1:00 PM,3,4,5"]
     Path("ampm.csv").write_text("time,A,B,C\n" + "\n".join(rows) + "\n")
-    (facts,) = json.loads(fine(command("data", "info", "ampm.csv", "--format", "json")))["files"]
+    (facts,) = json.loads(check_success(command("data", "info", "ampm.csv", "--format", "json")))[
+        "files"
+    ]
     assert facts["step"] == "6h"
-    assert "7D" not in fine(command("data", "info", "ampm.csv"))
+    assert "7D" not in check_success(command("data", "info", "ampm.csv"))
 
 
 def test_sensor_field_says_that_steps_of_irregular_times_differ_unless_every_is_given() -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import compare
 from tvbandits.comparison.arguments import make_problem
 from tvbandits.datasets import TableProblem, sensor_field
@@ -111,7 +111,7 @@ def test_from_one_time_to_another(start: str | None, end: str | None, rows: slic
 )
 def test_spans_that_cannot_be(numbers: bool, start: Any, end: Any, message: str) -> None:
     table = VALUES.set_axis(np.arange(6.0), axis=0) if numbers else VALUES
-    refused(ValueError, message, made, table, start=start, end=end)
+    assert_refused(ValueError, message, made, table, start=start, end=end)
 
 
 def test_dates_of_a_column_say_together_what_comes_first() -> None:
@@ -123,9 +123,11 @@ def test_dates_of_a_column_say_together_what_comes_first() -> None:
     assert str(parse_times(["02-03-2026 24:00"], dates="day")[0]) == "2026-03-03 00:00:00"
     assert str(parse_times(["02/03/2026"], dates="month")[0]) == "2026-02-03 00:00:00"
     assert str(parse_times(["31.01.2026 10:30"])[0]) == "2026-01-31 10:30:00"  # with dots, the day
-    refused(ValueError, "02/03/2026 may be 2 March or 3 February: .*dates=", parse_times, days[:1])
-    refused(ValueError, "03/31/2026", parse_times, [*days, "31/12/2026"])
-    refused(ValueError, r"dates='day'\): .* 03/31/2026", parse_times, days, dates="day")
+    assert_refused(
+        ValueError, "02/03/2026 may be 2 March or 3 February: .*dates=", parse_times, days[:1]
+    )
+    assert_refused(ValueError, "03/31/2026", parse_times, [*days, "31/12/2026"])
+    assert_refused(ValueError, r"dates='day'\): .* 03/31/2026", parse_times, days, dates="day")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "cp1252"])
@@ -229,7 +231,7 @@ SITES_THAT_CANNOT_BE = {
 @pytest.mark.parametrize("wrong", SITES_THAT_CANNOT_BE)
 def test_sites_that_cannot_be(wrong: str) -> None:
     sites, message = SITES_THAT_CANNOT_BE[wrong]
-    refused(ValueError, message, made, sites=sites)
+    assert_refused(ValueError, message, made, sites=sites)
 
 
 def test_a_site_without_coordinates_is_left_out() -> None:
@@ -320,8 +322,8 @@ def test_sensors_with_too_few_readings_are_left_out() -> None:
     assert made(values, minimum_completeness=4 / 6).labels == ("7", "8", "9")
     assert made(values.assign(**{"8": np.nan}), minimum_completeness=0.0).labels == ("7", "9")
     match = r"1 of 3 sensors .* at least 0.9 of the 6 steps .* in 1\)"
-    refused(ValueError, match, made, values, minimum_completeness=0.9)
-    refused(ValueError, r"lie in .0, 1., got 1\.5", made, minimum_completeness=1.5)
+    assert_refused(ValueError, match, made, values, minimum_completeness=0.9)
+    assert_refused(ValueError, r"lie in .0, 1., got 1\.5", made, minimum_completeness=1.5)
 
 
 def test_texts_that_mean_a_gap(tmp_path: Path) -> None:
@@ -362,7 +364,7 @@ VALUES_THAT_CANNOT_BE: dict[str, tuple[pd.DataFrame, dict[str, Any], str]] = {
 @pytest.mark.parametrize("wrong", VALUES_THAT_CANNOT_BE)
 def test_values_that_cannot_be(wrong: str) -> None:
     values, more, message = VALUES_THAT_CANNOT_BE[wrong]
-    refused(ValueError, message, made, values, **more)
+    assert_refused(ValueError, message, made, values, **more)
 
 
 # --- noise
@@ -393,7 +395,7 @@ def test_nothing_is_added_to_readings() -> None:
 def test_two_files_are_needed(tmp_path: Path) -> None:
     for files in ([], [tmp_path / "v.csv"]):
         match = f'"sensor-field" reads files: give 2 by --data FILE, got {len(files)}'
-        refused(ValueError, match, make_problem, "sensor-field", files, None)
+        assert_refused(ValueError, match, make_problem, "sensor-field", files, None)
 
 
 def test_what_is_wrong_names_its_file(tmp_path: Path) -> None:
@@ -405,4 +407,4 @@ def test_what_is_wrong_names_its_file(tmp_path: Path) -> None:
         (SITES[["id", "x"]], r"s\.csv: "),
     ):
         sites.to_csv(other, index=False)
-        refused(ValueError, match, sensor_field, one, other)
+        assert_refused(ValueError, match, sensor_field, one, other)

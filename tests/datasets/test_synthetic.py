@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.optimize import differential_evolution, minimize
 
 from tests.datasets.test_regression import MINIMA
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tests.oracles import plain
 from tvbandits import Candidates, Problem, compare
 from tvbandits.comparison.arguments import PROBLEMS, READS_FILES, make_problem
@@ -80,7 +80,7 @@ def test_problems_keep_to_the_protocol(problem: Any) -> None:
         assert values.max() <= problem.best(t) + 1e-9
         np.testing.assert_array_equal(problem.value(X[::-1], t), values[::-1])
     for t in (0.0, problem.horizon + 1.0) if problem not in MADE_UP else ():
-        refused(ValueError, "is defined", problem.value, X, t)
+        assert_refused(ValueError, "is defined", problem.value, X, t)
     assert problem.noise_variance > 0
     if problem in MADE_UP:
         assert problem.variation > 0
@@ -218,21 +218,21 @@ def test_a_reward_without_a_switch_does_not_vary() -> None:
 def test_drift_is_known_at_its_steps_and_switching_until_its_horizon(t: float) -> None:
     drift, switching = MADE_UP[2:4]
     at_steps = r"gp-drift is defined at t = 1, 2, \.\.\., 30; got t = "
-    refused(ValueError, rf"{at_steps}2.5", drift.best, 2.5)
+    assert_refused(ValueError, rf"{at_steps}2.5", drift.best, 2.5)
     for problem, says in ((drift, at_steps), (switching, "defined for 1 <= t < 31; got t = ")):
-        refused(ValueError, f"{says}{t}", problem.value, problem.domain.X, t)
-        refused(ValueError, f"{says}{t}", problem.best, t)
+        assert_refused(ValueError, f"{says}{t}", problem.value, problem.domain.X, t)
+        assert_refused(ValueError, f"{says}{t}", problem.best, t)
 
 
 def test_a_landscape_that_no_memory_holds() -> None:
-    refused(
+    assert_refused(
         ValueError, f"store {2**53 * 500} numbers, more than", GeneralisedMovingPeaks, peaks=2**53
     )
 
 
 @pytest.mark.parametrize("make", [AutoregressiveArms, BannersByDay, TimedParabola])
 def test_a_horizon_that_no_memory_holds(make: Any) -> None:
-    refused(ValueError, f"horizon .*{2**40}", make, horizon=2**40)
+    assert_refused(ValueError, f"horizon .*{2**40}", make, horizon=2**40)
 
 
 def test_a_peak_appears() -> None:

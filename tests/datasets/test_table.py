@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits.comparison.arguments import make_problem
 from tvbandits.datasets import TableProblem, table
 from tvbandits.datasets.tables.references import Forecaster, references
@@ -95,27 +95,29 @@ def test_references_of_several_points_against_all_subsets(points: int) -> None:
     [np.ones((3, 2), dtype=bool), np.ones((3, 3)), np.diag([True, True, False]), True, "yes"],
 )
 def test_a_mask_of_another_form_is_refused(wrong: object) -> None:
-    refused(ValueError, "allowed must", references, TABLE, wrong)
+    assert_refused(ValueError, "allowed must", references, TABLE, wrong)
 
 
 @pytest.mark.parametrize("t", [0, 4, 1.5, -1, float("nan"), float("inf")])
 def test_times_outside_the_table(t: float) -> None:
     message = rf"t must .*{t}"
-    refused(ValueError, message, table_problem().value, np.array([[0.0]]), t)
-    refused(ValueError, message, table_problem().best, t)
+    assert_refused(ValueError, message, table_problem().value, np.array([[0.0]]), t)
+    assert_refused(ValueError, message, table_problem().best, t)
 
 
 def test_tables_that_cannot_be() -> None:
-    refused(ValueError, "must be candidates", table_problem().value, np.array([[0.5]]), 1)
-    refused(ValueError, "points must .*2", table_problem, points=[[0], [1]])
-    refused(ValueError, r"nan in row 1, column 0", table_problem, [[1, 2, 3], [np.nan, 2, 3]])
-    refused(ValueError, r"values must .*\(3,\)", references, [1, 2, 3])
+    assert_refused(ValueError, "must be candidates", table_problem().value, np.array([[0.5]]), 1)
+    assert_refused(ValueError, "points must .*2", table_problem, points=[[0], [1]])
+    assert_refused(
+        ValueError, r"nan in row 1, column 0", table_problem, [[1, 2, 3], [np.nan, 2, 3]]
+    )
+    assert_refused(ValueError, r"values must .*\(3,\)", references, [1, 2, 3])
     for wrong, message in (
         ({"noise_variance": 0}, "noise_variance must .*0"),
         ({"labels": ("a",)}, "labels must .*1"),
         ({"steps": 4}, "steps must .*4"),
     ):
-        refused(ValueError, message, table_problem, **wrong)
+        assert_refused(ValueError, message, table_problem, **wrong)
 
 
 # --- tables of rewards
@@ -164,7 +166,7 @@ def test_a_table_that_drifts(tmp_path: Path) -> None:
 def test_tables_that_are_none(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "t.csv"
     path.write_text(text)
-    refused(ValueError, message, table, path)
+    assert_refused(ValueError, message, table, path)
 
 
 # --- the reference that reads every place at every step

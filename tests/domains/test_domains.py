@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from scipy.stats import chisquare, kstest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Box, Candidates, Dataset, policies
 from tvbandits.data import Source
 from tvbandits.domains.parameters import as_bounds
@@ -56,14 +56,14 @@ def test_candidates_keep_a_read_only_copy() -> None:
     ],
 )
 def test_candidates_refuse(X: Any, message: str) -> None:
-    refused(ValueError, message, Candidates, X)
+    assert_refused(ValueError, message, Candidates, X)
 
 
 @pytest.mark.parametrize("rows", [0, "", b"", {}])
 def test_columns_and_rows_come_in_a_sequence(rows: Any) -> None:
     X = [[0.0, 1.0], [1.0, 1.0]]
-    refused(ValueError, "retired must", Candidates, X, retired=rows)
-    refused(ValueError, "context must", Candidates, X, context=rows)
+    assert_refused(ValueError, "retired must", Candidates, X, retired=rows)
+    assert_refused(ValueError, "context must", Candidates, X, context=rows)
 
 
 def test_grid_runs_through_every_point() -> None:
@@ -93,7 +93,7 @@ def test_index_finds_every_candidate_in_spite_of_rounding(
 def test_index_weighs_each_coordinate_by_its_own_extent() -> None:
     candidates = Candidates([[0.0, 0.0], [1e6, 1e-6], [1e6, 2e-6]])
     np.testing.assert_array_equal(candidates.index([[1e6, 2e-6], [1e6 + 1e-4, 1e-6]]), [2, 1])
-    refused(ValueError, "in row 0 is none", candidates.index, [[1e6, 1.1e-6]])
+    assert_refused(ValueError, "in row 0 is none", candidates.index, [[1e6, 1.1e-6]])
 
 
 def test_points_that_are_no_candidates_are_named() -> None:
@@ -105,7 +105,7 @@ def test_points_that_are_no_candidates_are_named() -> None:
         SQUARE.check([[0.0, 1.0], [0.9, 0.2], [7.0, 7.0]], name="asked")
     with pytest.raises(ValueError, match=r"X must have shape \(n, 2\), got \(1, 3\)"):
         SQUARE.check([[0.0, 0.0, 0.0]])
-    refused(ValueError, "X must be finite", SQUARE.check, [[0.0, np.inf]])
+    assert_refused(ValueError, "X must be finite", SQUARE.check, [[0.0, np.inf]])
     assert SQUARE.check(np.empty((0, 2))).shape == (0, 2)
     assert Candidates([[0.0]]).index([[0.0]]).tolist() == [0]
     np.testing.assert_array_equal(SQUARE.check([1.0, 0.0]), [[1.0, 0.0]])
@@ -159,7 +159,7 @@ def test_candidates_are_sampled_uniformly() -> None:
     ],
 )
 def test_box_refuses(bounds: Any, message: str) -> None:
-    refused(ValueError, message, Box, bounds)
+    assert_refused(ValueError, message, Box, bounds)
 
 
 def test_box_checks_points_and_moves_rounding_inside() -> None:
@@ -168,18 +168,20 @@ def test_box_checks_points_and_moves_rounding_inside() -> None:
     np.testing.assert_array_equal(inside, [[1.0, -1e6], [0.5, 0.0]])
     with pytest.raises(ValueError, match=r"asked must be inside .* got \[1.1, 0.0\] in row 1"):
         box.check([[0.5, 0.0], [1.1, 0.0], [2.0, 0.0]], name="asked")
-    refused(ValueError, r"X must have shape \(n, 2\), got \(1, 1\)", box.check, [[0.5]])
+    assert_refused(ValueError, r"X must have shape \(n, 2\), got \(1, 1\)", box.check, [[0.5]])
 
 
 def test_points_of_one_coordinate_need_a_column() -> None:
-    refused(ValueError, r"got \(3,\): give a column, as np.reshape", Candidates, [1.0, 2.0, 3.0])
-    refused(ValueError, r"got \(2,\): give a column", Box([(0, 3)]).check, [1.0, 2.0])
+    assert_refused(
+        ValueError, r"got \(3,\): give a column, as np.reshape", Candidates, [1.0, 2.0, 3.0]
+    )
+    assert_refused(ValueError, r"got \(2,\): give a column", Box([(0, 3)]).check, [1.0, 2.0])
 
 
 @pytest.mark.parametrize("domain", [SQUARE, Box([(0, 1), (0, 1)])])
 def test_columns_of_a_frame_are_in_the_order_of_the_coordinates(domain: Any) -> None:
     frame = pd.DataFrame({"x1": [1.0], "x0": [0.0]})
-    refused(
+    assert_refused(
         ValueError, r"columns of X must .*\['x0', 'x1'\], got \['x1', 'x0'\]", domain.check, frame
     )
     np.testing.assert_array_equal(domain.check(frame[["x0", "x1"]]), [[0.0, 1.0]])
@@ -369,7 +371,7 @@ def test_append_and_take_equal_plain_indexing() -> None:
             taken = getattr(both.take(rows), name)
             assert np.array_equal(taken, expected[rows])
             assert not taken.flags.writeable
-    refused(ValueError, "points must have 2 coordinates, got 3", a.append, some(1, d=3))
+    assert_refused(ValueError, "points must have 2 coordinates, got 3", a.append, some(1, d=3))
 
 
 @settings(deadline=None, max_examples=30)
@@ -434,7 +436,7 @@ LINE = Candidates(np.linspace(0.0, 1.0, 5)[:, None])
 
 @pytest.mark.parametrize("bad", [None, 3, b"a", "a\x1b[31m", "a\0", "\ud800", np.str_("a\n")])
 def test_a_text_is_one_that_can_be_shown(bad: Any) -> None:
-    refused(ValueError, "name must be a text", check_text, "name", bad)
+    assert_refused(ValueError, "name must be a text", check_text, "name", bad)
     assert check_text("name", "ozone (µg/m³)") == "ozone (µg/m³)"
 
 
@@ -442,14 +444,14 @@ def test_a_text_is_one_that_can_be_shown(bad: Any) -> None:
     "bad", ["ab", b"ab", {"a": 1}, {1}, 3, None, np.array(1.0), pd.DataFrame()]
 )
 def test_several_are_a_sequence(bad: Any) -> None:
-    refused(ValueError, "ids must be names, got", as_list, "ids", bad, "names")
+    assert_refused(ValueError, "ids must be names, got", as_list, "ids", bad, "names")
     assert as_list("ids", ("a", "b"), "names") == ["a", "b"]
 
 
 @pytest.mark.parametrize("bad", [None, 3, b"a.csv", "", "  ", "a\0b", "a\x1b[31m.csv", ["a.csv"]])
 def test_a_path_can_be_shown(bad: Any) -> None:
-    refused(ValueError, "file must be the path of a file, got", file_path, "file", bad)
-    refused(ValueError, "at most 255 bytes", file_path, "file", "9" * 256)
+    assert_refused(ValueError, "file must be the path of a file, got", file_path, "file", bad)
+    assert_refused(ValueError, "at most 255 bytes", file_path, "file", "9" * 256)
     assert file_path("file", "a.csv") == Path("a.csv")
     for address in ("file:///etc/passwd", "s3://bucket/a.csv", "http://host/a.csv"):
         with pytest.raises(ValueError, match=rf"file must be the path of a file, not .*{address}"):
@@ -462,7 +464,7 @@ def test_a_path_can_be_shown(bad: Any) -> None:
 
 def test_recipe_refuses_an_unknown_option_by_its_name() -> None:
     options = {"kernel": RBF(1.0), "noise_variance": 0.01, "windw": 5}
-    refused(TypeError, "sw_gp_ucb.*'windw'", policies.sw_gp_ucb, LINE, **options)
+    assert_refused(TypeError, "sw_gp_ucb.*'windw'", policies.sw_gp_ucb, LINE, **options)
 
 
 @pytest.mark.parametrize("constant", [1e101, 1e300, 1e-76, 1e-300])

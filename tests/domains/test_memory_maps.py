@@ -9,7 +9,7 @@ import pytest
 from joblib import Parallel, delayed
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Bandit, Candidates, compare, policies
 from tvbandits.datasets import TableProblem
 from tvbandits.domains import rows
@@ -137,7 +137,7 @@ def test_candidates_of_a_read_only_array() -> None:
 
 def test_equal_rows_of_a_memory_map_are_refused(tmp_path: Path) -> None:
     X = np.memmap(tmp_path / "points", float, "w+", shape=(3, 2))
-    refused(ValueError, "row 1 repeats row 0", Candidates, X)
+    assert_refused(ValueError, "row 1 repeats row 0", Candidates, X)
 
 
 def test_a_memory_map_that_does_not_fit_is_named_by_its_path(
@@ -146,7 +146,7 @@ def test_a_memory_map_that_does_not_fit_is_named_by_its_path(
     np.save(tmp_path / "points.npy", SOME.astype(np.float32))
     X = np.load(tmp_path / "points.npy", mmap_mode="r")
     monkeypatch.setattr(rows, "_get_memory_size", lambda: float(8 * SOME.size - 1))
-    refused(ValueError, r"path of their \.npy .*got shape \(500, 2\)", Candidates, X)
+    assert_refused(ValueError, r"path of their \.npy .*got shape \(500, 2\)", Candidates, X)
     assert len(Candidates(tmp_path / "points.npy")) == len(X)
     monkeypatch.setattr(rows, "_get_memory_size", lambda: float(8 * SOME.size))
     assert Candidates(X).in_memory

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Bandit, Box, Candidates, Integer, Log, Periodic, Recipe, Space, load, policies
 from tvbandits.domains.domain import encode_context
 from tvbandits.domains.moving import distances
@@ -151,7 +151,7 @@ def test_a_list_is_a_choice_and_a_tuple_an_interval_of_two_numbers_too() -> None
     ],
 )
 def test_what_is_no_parameter_is_named_with_a_remedy(value: Any, said: str) -> None:
-    refused(ValueError, said, lambda: Space(x=value))
+    assert_refused(ValueError, said, lambda: Space(x=value))
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_what_is_no_parameter_is_named_with_a_remedy(value: Any, said: str) -> N
     ],
 )
 def test_what_is_no_range_is_named(make: Any, said: str) -> None:
-    refused(ValueError, said, make)
+    assert_refused(ValueError, said, make)
 
 
 @pytest.mark.parametrize(
@@ -184,14 +184,14 @@ def test_what_is_no_range_is_named(make: Any, said: str) -> None:
     ],
 )
 def test_a_value_that_a_parameter_does_not_have_is_named(change: dict[str, Any], said: str) -> None:
-    refused(ValueError, said, SPACE.encode, point(**change))
+    assert_refused(ValueError, said, SPACE.encode, point(**change))
 
 
 def test_columns_off_the_circle_or_between_ranks_are_named() -> None:
     X = SPACE.encode(point())
-    refused(ValueError, "direction must be on a circle", SPACE.check, X + np.eye(8)[1])
-    refused(ValueError, "the rank of batch must .*0.5", SPACE.check, X - 0.5 * np.eye(8)[3])
-    refused(ValueError, r"log10\(rate\) must .*from -6 to -1", SPACE.check, X + 5)
+    assert_refused(ValueError, "direction must be on a circle", SPACE.check, X + np.eye(8)[1])
+    assert_refused(ValueError, "the rank of batch must .*0.5", SPACE.check, X - 0.5 * np.eye(8)[3])
+    assert_refused(ValueError, r"log10\(rate\) must .*from -6 to -1", SPACE.check, X + 5)
 
 
 # --- kernels ----------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from scipy.stats import binom, chisquare, kstest, poisson
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Arms, Box, Candidates, Integer, Space, count, policies, rate
 from tvbandits.domains.parameters import Category, Real
 from tvbandits.domains.space import Table
@@ -100,8 +100,8 @@ def test_there_and_back(space: Space, seed: int) -> None:
 )
 def test_a_value_that_a_parameter_does_not_have(change: dict[str, Any], said: str) -> None:
     point = GOOD | change
-    refused(ValueError, said, OVEN.check, point)
-    refused(ValueError, said.replace("row 0", "row 1"), OVEN.check, [GOOD, point])
+    assert_refused(ValueError, said, OVEN.check, point)
+    assert_refused(ValueError, said.replace("row 0", "row 1"), OVEN.check, [GOOD, point])
 
 
 def test_a_frame_that_does_not_fit() -> None:
@@ -112,8 +112,8 @@ def test_a_frame_that_does_not_fit() -> None:
         OVEN.encode([GOOD, {"temperature": 20.0, "count": 1}])
     with pytest.raises(ValueError, match="'mode' twice"):
         OVEN.encode(pd.concat([frame, frame["mode"]], axis=1))
-    refused(ValueError, "points must .*3", OVEN.encode, [GOOD, 3])
-    refused(ValueError, "points must .*'hot'", OVEN.encode, "hot")
+    assert_refused(ValueError, "points must .*3", OVEN.encode, [GOOD, 3])
+    assert_refused(ValueError, "points must .*'hot'", OVEN.encode, "hot")
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_frame_that_does_not_fit() -> None:
     ],
 )
 def test_an_array_that_does_not_fit(point: Any, said: str) -> None:
-    refused(ValueError, said, OVEN.check, point, "points")
+    assert_refused(ValueError, said, OVEN.check, point, "points")
 
 
 def test_rounding_noise_is_taken_off() -> None:
@@ -150,7 +150,7 @@ def test_rounding_noise_is_taken_off() -> None:
     ],
 )
 def test_what_is_no_parameter(parameters: dict[str, Any], said: str) -> None:
-    refused(ValueError, said, Space, **parameters)
+    assert_refused(ValueError, said, Space, **parameters)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_what_is_no_parameter(parameters: dict[str, Any], said: str) -> None:
     ],
 )
 def test_what_are_no_whole_numbers(low: Any, high: Any, said: str) -> None:
-    refused(ValueError, said, Integer, low, high)
+    assert_refused(ValueError, said, Integer, low, high)
 
 
 def test_a_repr_has_what_was_said() -> None:
@@ -192,7 +192,7 @@ def test_every_point_of_a_finite_space() -> None:
         for a, b, c in product(range(1, 7), range(1, 7), ["red", "blue"])
     ]
     assert table.decode(table.X).to_dict("records") == expected
-    refused(ValueError, "inf points are more than 20000", OVEN.candidates)
+    assert_refused(ValueError, "inf points are more than 20000", OVEN.candidates)
     with pytest.raises(ValueError, match=r"1e\+06 points are more than 20000: give some"):
         Space(a=Integer(1, 10**6)).candidates()
 
@@ -343,13 +343,13 @@ def test_it_is_a_kernel_of_scikit_learns_form() -> None:
         one.clone_with_theta(np.log([0.5]))([[0.0], [1.0]])[0, 1],
         Matern(0.5, nu=2.5)([[0.0], [1.0]])[0, 1],
     )
-    refused(ValueError, "is for points of dimension 5, got 2", kernel, np.zeros((3, 2)))
+    assert_refused(ValueError, "is for points of dimension 5, got 2", kernel, np.zeros((3, 2)))
     for nu in (0, 10.1, 100.0, 1e300):
         match = rf"nu, unless it is infinite, must lie in \(0, 10\], got {re.escape(f'{nu}')}"
-        refused(ValueError, match, OVEN.kernel, nu)
+        assert_refused(ValueError, match, OVEN.kernel, nu)
     for share in (np.inf, 11.0, 0.009, 1e-300):
         match = rf"share must lie in \[0.01, 10\], got {share:g}"
-        refused(ValueError, match, OVEN.kernel, share=share)
+        assert_refused(ValueError, match, OVEN.kernel, share=share)
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -376,7 +376,7 @@ def test_a_table_checks_names_and_arrays() -> None:
     np.testing.assert_array_equal(TABLE.check(TABLE.X), TABLE.X)
     with pytest.raises(ValueError, match=r"must be candidates, but \[31.0, .* is none"):
         TABLE.check(point | {"temperature": 31.0})
-    refused(ValueError, "mode must be one of", TABLE.check, point | {"mode": "z"})
+    assert_refused(ValueError, "mode must be one of", TABLE.check, point | {"mode": "z"})
 
 
 @pytest.mark.parametrize(
@@ -392,7 +392,7 @@ def test_a_table_checks_names_and_arrays() -> None:
     ],
 )
 def test_what_is_no_table(frame: Any, said: str) -> None:
-    refused(ValueError, said, OVEN.table, frame)
+    assert_refused(ValueError, said, OVEN.table, frame)
 
 
 def test_context_by_name() -> None:
@@ -404,7 +404,7 @@ def test_context_by_name() -> None:
     assert set(frame["colour"]) == {"blue"}
     assert list(frame["left"]) == [3] * 6
     assert list(frame["right"]) == [1, 2, 3, 4, 5, 6]
-    refused(
+    assert_refused(
         ValueError,
         r"context 'colour' is missing, got {'left': 3}",
         table.find_context_rows,
@@ -420,7 +420,7 @@ def test_context_by_name() -> None:
         Space(speed=(0.0, 1.0)).candidates(context=["size"])  # before its points are counted
     with pytest.raises(ValueError, match="context must leave a column to choose"):
         DICE.candidates(context=["left", "right", "colour"])
-    refused(
+    assert_refused(
         ValueError, "candidates have no context columns", DICE.candidates().find_context_rows, {}
     )
 
@@ -433,7 +433,7 @@ WEATHER = Candidates(X, context=[1, 2])
 
 def test_rounding_is_forgiven_and_no_more() -> None:
     np.testing.assert_array_equal(WEATHER.find_context_rows([10.0 + 9e-9, 1.0]), [0, 1])
-    refused(
+    assert_refused(
         ValueError,
         r"nearest context is \[10.0, 1.0\]",
         WEATHER.find_context_rows,
@@ -443,9 +443,9 @@ def test_rounding_is_forgiven_and_no_more() -> None:
 
 def test_a_context_that_no_candidate_has() -> None:
     said = r"context \[19.0, 1.0\] in columns \[1, 2\]; the nearest context is \[20.0, 1.0\]"
-    refused(ValueError, said, WEATHER.find_context_rows, [19.0, 1.0])
-    refused(ValueError, r"context must .*\(1,\)", WEATHER.find_context_rows, [10.0])
-    refused(ValueError, "context must .*'hot'", WEATHER.find_context_rows, "hot")
+    assert_refused(ValueError, said, WEATHER.find_context_rows, [19.0, 1.0])
+    assert_refused(ValueError, r"context must .*\(1,\)", WEATHER.find_context_rows, [10.0])
+    assert_refused(ValueError, "context must .*'hot'", WEATHER.find_context_rows, "hot")
 
 
 # A domain, and others that are not it.
@@ -545,10 +545,10 @@ def test_what_is_wrong_is_named() -> None:
         (["a", 1], "names must be at least two different texts"),
         ("ab", "names must be at least two different texts, got 'ab'"),
     ):
-        refused(ValueError, said, Arms, names)
+        assert_refused(ValueError, said, Arms, names)
     bandit = policies.gp_ucb(ARMS, kernel=RBF(0.3), noise_variance=0.01)
     for X in (["pink"], ["red", 1], [{"leg": "red"}]):
-        refused(ValueError, r"arm|leg", bandit.tell, X, [1.0] * len(X), 1)
+        assert_refused(ValueError, r"arm|leg", bandit.tell, X, [1.0] * len(X), 1)
     assert bandit.info.readings == 0
 
 
@@ -632,11 +632,13 @@ def test_what_is_wrong_is_named_counts() -> None:
         ([1, 5], [9, 4], r"successes must be no more than trials, got 5.0 at position 1"),
         ([1, 2], [4, 5, 6], "successes and trials must be of one length, got 2 and 3"),
     ):
-        refused(ValueError, said, rate, k, n)
-    refused(ValueError, r"there are no events without exposure, got 2\.0", count, 2, 0)
+        assert_refused(ValueError, said, rate, k, n)
+    assert_refused(ValueError, r"there are no events without exposure, got 2\.0", count, 2, 0)
     for around in (0.0, 1.0, np.nan):
-        refused(ValueError, "around must be above 0 and below 1, got", rate, 1, 2, around=around)
-    refused(ValueError, r"around must have shape \(1,\)", count, 1, 2, around=[1.0, 2.0])
+        assert_refused(
+            ValueError, "around must be above 0 and below 1, got", rate, 1, 2, around=around
+        )
+    assert_refused(ValueError, r"around must have shape \(1,\)", count, 1, 2, around=[1.0, 2.0])
     bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     with pytest.raises(ValueError, match=r"noise_variance=0\.1"):
         bandit.tell([[0.0]], rate(1, 2), 1, 0.1)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Box, Candidates, policies
 from tvbandits.domains.candidates import CandidatesInContext
 from tvbandits.ties import acquisition_argmax, find_tied_rows, first_argmax, random_argmax
@@ -79,7 +79,9 @@ def test_draws_leave_the_generator_alone_where_nothing_ties() -> None:
 def test_the_row_of_the_largest_refuses_what_is_no_number() -> None:
     X = np.arange(2.0)[:, None]
     message = r"acquisition is NaN at the point \[1.0\] \(row 1\)"
-    refused(ValueError, message, acquisition_argmax, [0.0, np.nan], X, np.random.default_rng())
+    assert_refused(
+        ValueError, message, acquisition_argmax, [0.0, np.nan], X, np.random.default_rng()
+    )
 
 
 # --- what is chosen ----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from tests.attack.calls import Call, calls
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Answers, Box, Candidates, Dataset
 from tvbandits.datasets import TableProblem
 from tvbandits.forgetting.aging import check_effective
@@ -94,17 +94,19 @@ def test_what_is_welcome(case: str) -> None:
 @pytest.mark.parametrize("value", [1e200, -1e308, -1.797693134862315e308, 1.01 * LARGEST_VALUE])
 def test_rewards_and_answers_have_a_limit(value: float) -> None:
     match = re.escape(f"must be at most 1e+50 in size, got {value}")
-    refused(ValueError, "y " + match, Dataset, [[0.0]], 1.0, [value], 1.0)
-    refused(ValueError, "values " + match, Answers, [0.0, value], 1.0)
-    refused(ValueError, "values " + match, TableProblem, [[value]], [[0.0]], "table", "", 1.0)
+    assert_refused(ValueError, "y " + match, Dataset, [[0.0]], 1.0, [value], 1.0)
+    assert_refused(ValueError, "values " + match, Answers, [0.0, value], 1.0)
+    assert_refused(
+        ValueError, "values " + match, TableProblem, [[value]], [[0.0]], "table", "", 1.0
+    )
     assert as_values([NAN, LARGEST_VALUE], 2, missing=True)[1] == LARGEST_VALUE
 
 
 @pytest.mark.parametrize("variance", [5e-324, 1e-300, 0.99e-75, 1e300])
 def test_variances_have_a_floor_and_a_limit(variance: float) -> None:
     match = rf"variance must be at (least 1e-75|most 1e\+100), got {variance}".replace("+3", r"\+3")
-    refused(ValueError, match, Dataset, [[0.0]], 1.0, [0.0], variance)
-    refused(ValueError, match, Answers, [0.0], variance)
+    assert_refused(ValueError, match, Dataset, [[0.0]], 1.0, [0.0], variance)
+    assert_refused(ValueError, match, Answers, [0.0], variance)
     Answers([NAN], variance)  # type: ignore[arg-type]  # of no answer it is not looked at
     as_variances([SMALLEST_VARIANCE, LARGEST_VARIANCE], 2)
 
@@ -113,27 +115,29 @@ def test_variances_have_a_floor_and_a_limit(variance: float) -> None:
 def test_times_are_those_that_have_a_next_one(t: float) -> None:
     with pytest.raises(ValueError, match=r"t must be smaller than 2\^53 in size.*as a Clock does"):
         Dataset([[0.0]], t, [0.0], 1.0)  # type: ignore[arg-type]
-    refused(ValueError, r"t must be smaller than 2\^53 in size", as_time, t)
+    assert_refused(ValueError, r"t must be smaller than 2\^53 in size", as_time, t)
     assert as_time(LARGEST_TIME - 1) + 1.0 > LARGEST_TIME - 1
 
 
 def test_coordinates_have_squares() -> None:
     with pytest.raises(ValueError, match=r"candidates .*1e\+150"):
         Candidates([[0.0], [1e200]])  # type: ignore[arg-type]
-    refused(ValueError, "coordinates of bounds", Box, [[-1e308, 1e308]])
+    assert_refused(ValueError, "coordinates of bounds", Box, [[-1e308, 1e308]])
 
 
 def test_what_an_aging_map_returns() -> None:
     assert check_effective([1.0, INF], 2).tolist() == [1.0, INF]
     for bad in ([1.0, NAN], [0.0, 1.0], [1.0, -INF]):
-        refused(ValueError, "the aging map must return positive variances", check_effective, bad, 2)
+        assert_refused(
+            ValueError, "the aging map must return positive variances", check_effective, bad, 2
+        )
     with pytest.raises(ValueError, match=r"what the aging map returns must have shape \(2,\)"):
         check_effective([1.0], 2)
 
 
 @pytest.mark.parametrize("seed", [None, -1, 1.0, True, "1", np.random.RandomState(0)])
 def test_a_seed_is_a_number_or_a_generator(seed: Any) -> None:
-    refused(ValueError, "seed must", as_generator, seed)
+    assert_refused(ValueError, "seed must", as_generator, seed)
 
 
 # --- every number that a public part is made with -------------------------------------------------

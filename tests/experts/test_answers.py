@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Answers, Bandit, Candidates, ExpertError, load, policies
 from tvbandits.experts import Budgeted, Calibrated, Retrying, check_expert
 from tvbandits.validation import Array
@@ -61,8 +61,8 @@ def test_answers_without_a_variance_have_the_noise_that_is_learned(tmp_path: Pat
 def test_a_variance_of_nan_is_refused_where_there_is_an_answer() -> None:
     assert Answers([1.0, np.nan]).variance is None
     assert Answers([1.0, np.nan], [0.1, np.nan]).answered.tolist() == [True, False]
-    refused(ValueError, "variance must be finite", Answers, [1.0], np.nan)
-    refused(ValueError, "variance must be finite", Answers, [1.0, 2.0], [0.1, np.nan])
+    assert_refused(ValueError, "variance must be finite", Answers, [1.0], np.nan)
+    assert_refused(ValueError, "variance must be finite", Answers, [1.0, 2.0], [0.1, np.nan])
 
 
 @pytest.mark.parametrize("wrap", [Retrying, lambda expert: Budgeted(expert, per_step=2, cost=1.0)])

@@ -13,7 +13,7 @@ import pytest
 import tenacity
 from hypothesis import given, settings, strategies as st
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Answers, Dataset, Expert, ExpertError, ExpertUnavailableError
 from tvbandits.experts import Budgeted, Retrying, Spending
 from tvbandits.experts.protocol import MISTAKES
@@ -57,7 +57,7 @@ def test_the_first_points_are_asked_and_a_note_says_so() -> None:
     assert said.cost == 6.0
     note = "budget: queried 3 of 10 points, 3 of 3 at t = 7, 3 of 500 in total"
     assert said.notes == ("inner", note)
-    assert expert.spending == Spending(queries=1, asked=3, answered=3, refused=7, cost=6.0)
+    assert expert.spending == Spending(queries=1, asked=3, answered=3, assert_refused=7, cost=6.0)
 
 
 def test_nothing_left_nobody_called() -> None:
@@ -73,9 +73,9 @@ def test_nothing_left_nobody_called() -> None:
 def test_a_budget_without_a_limit_is_none() -> None:
     with pytest.raises(ValueError, match="per_step=, total= or cost="):
         Budgeted(Meter())
-    refused(ValueError, "per_step=, total= or cost=", Budgeted, Meter(), price=1.0)
+    assert_refused(ValueError, "per_step=, total= or cost=", Budgeted, Meter(), price=1.0)
     match = r"expert must .*query\(X, t\)"
-    refused(ValueError, match, Budgeted, pd.DataFrame(), total=1)
+    assert_refused(ValueError, match, Budgeted, pd.DataFrame(), total=1)
 
 
 # --- cost -----------------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ def test_failures_count() -> None:
     meter = Meter(price=2.0)
     expert = Budgeted(meter, per_step=3, cost=100.0, price=2.0)
     meter.error = ExpertUnavailableError("no line")
-    refused(ExpertUnavailableError, "no line", expert.query, X, 1.0)
+    assert_refused(ExpertUnavailableError, "no line", expert.query, X, 1.0)
     assert (expert.spending.queries, expert.spending.asked, expert.spending.cost) == (1, 3, 6.0)
     meter.error = None
     assert not expert.query(X, 1.0).answered.any()
@@ -199,7 +199,7 @@ def test_a_failed_trial_lets_the_next_one_try() -> None:
     meter = Meter()
     expert = Budgeted(meter, cost=5.0)
     meter.error = OSError("down")
-    refused(OSError, "down", expert.query, X, 1.0)
+    assert_refused(OSError, "down", expert.query, X, 1.0)
     meter.error = None
     assert expert.query(X, 2.0).answered.sum() == 5
 
@@ -249,8 +249,8 @@ def test_answers_that_do_not_fit_are_an_error_that_counts() -> None:
             return Answers(points[1:, 0], 1.0) if len(points) > 1 else "yes"
 
     expert = Budgeted(Short(), total=500)
-    refused(ExpertError, "Short must answer 10 points, got 9 values", expert.query, X, 1.0)
-    refused(ExpertError, "Short must return Answers, got str", expert.query, X[:1], 1.0)
+    assert_refused(ExpertError, "Short must answer 10 points, got 9 values", expert.query, X, 1.0)
+    assert_refused(ExpertError, "Short must return Answers, got str", expert.query, X[:1], 1.0)
     assert expert.spending.asked == 11
 
 
@@ -322,7 +322,7 @@ def test_mistakes_and_interrupts_pass_at_once(
     kind: type[BaseException], time_out: float | None
 ) -> None:
     script = Script(kind("wrong"))
-    refused(kind, "wrong", quick(script, time_out=time_out).query, X_RETRYING, 1.0)
+    assert_refused(kind, "wrong", quick(script, time_out=time_out).query, X_RETRYING, 1.0)
     assert len(script.asked) == 1
     if issubclass(kind, Exception):
         assert is_mistake(kind("wrong"))
@@ -470,7 +470,7 @@ except RuntimeError as error:
 
 def test_a_copy_starts_without_the_calls_that_hang() -> None:
     expert = Retrying(Script(Hang()), time_out=0.05, attempts=1)
-    refused(ExpertUnavailableError, "no answer within", expert.query, X_RETRYING, 1.0)
+    assert_refused(ExpertUnavailableError, "no answer within", expert.query, X_RETRYING, 1.0)
     again = pickle.loads(pickle.dumps(expert))
     assert again.query(X_RETRYING, 1.0).answered.all()
     assert "time_out=0.05, attempts=1" in repr(again)

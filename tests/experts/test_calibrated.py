@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Answers, Dataset, Expert, ExpertError
 from tvbandits.data import Source
 from tvbandits.experts import calibrated
@@ -373,5 +373,7 @@ def test_what_fails_is_not_remembered() -> None:
 
     expert = Calibrated(Short())
     expert.observe(reward(0.0, 1.0))
-    refused(ExpertError, "Short must answer 6 points, got 5 values", expert.query, POINTS, 1.0)
+    assert_refused(
+        ExpertError, "Short must answer 6 points, got 5 values", expert.query, POINTS, 1.0
+    )
     assert expert.report().pairs == 0

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from tests.helpers.discovery import classes_with, is_wrapper
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Answers, Dataset, Expert, ExpertUnavailableError
 from tvbandits.datasets import DriftingBump, GPDrift, ozone_network
 from tvbandits.experts import (
@@ -353,7 +353,7 @@ def test_every_finding_has_its_broken_expert() -> None:
 def test_the_kit_needs_a_question() -> None:
     with pytest.raises(ValueError, match=r"X must .*shape \(0, 1\)"):
         check_expert(SIMULATOR, np.empty((0, 1)), 1.0)
-    refused(ValueError, "t must .*nan", check_expert, SIMULATOR, X, np.nan)
+    assert_refused(ValueError, "t must .*nan", check_expert, SIMULATOR, X, np.nan)
     with pytest.raises(ValueError, match=r"outside must have shape \(n, 1\), got \(1, 2\)"):
         check_expert(SIMULATOR, X, 1.0, outside=[[1.0, 2.0]])
     for threads in (-1, 2.5, True):
@@ -502,7 +502,7 @@ def test_another_state_changes_nothing(name: str, wrong: dict[str, Any]) -> None
         ValueError, match=f"the state is of Somebody, and cannot be restored in {name}"
     ):
         restore_state(expert, {"kind": "Somebody"})
-    refused(ValueError, "the state is of no expert", restore_state, expert, None)
+    assert_refused(ValueError, "the state is of no expert", restore_state, expert, None)
     assert state_of(expert) == before
 
 

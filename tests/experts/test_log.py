@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Answers, ExpertError
 from tvbandits.datasets import DriftingBump
 from tvbandits.datasets.environment import Stream
@@ -96,7 +96,7 @@ def test_a_refusal_answers_nothing_and_takes_nothing_back() -> None:
 def test_a_table_that_says_two_things_is_refused() -> None:
     rows = table((0.0, 1.0, 7.0, 1.0), (1.0, 1.0, 7.0, 1.0), (-0.0, 1.0, 8.0, 1.0))
     said = r"has two values of the point \[0\.0\] at t = 1: 7 and 8"
-    refused(ValueError, said, CachedLogExpert, rows)
+    assert_refused(ValueError, said, CachedLogExpert, rows)
     assert CachedLogExpert(pd.concat([rows[:2], rows[:2]])).query([[0.0]], 1.0).answered[0]
 
 
@@ -175,13 +175,13 @@ BAD_ROWS: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("bad", BAD_ROWS)
 def test_bad_rows_are_named(bad: str) -> None:
     columns, match = BAD_ROWS[bad]
-    refused(ValueError, match, CachedLogExpert, pd.DataFrame({**GOOD, **columns}))
+    assert_refused(ValueError, match, CachedLogExpert, pd.DataFrame({**GOOD, **columns}))
 
 
 def test_bad_tables_and_parameters() -> None:
     match = r"aging must .*3\.0"
-    refused(ValueError, match, CachedLogExpert, pd.DataFrame(GOOD), aging=3.0)
-    refused(ValueError, r"frame must .*dict", CachedLogExpert, GOOD)
+    assert_refused(ValueError, match, CachedLogExpert, pd.DataFrame(GOOD), aging=3.0)
+    assert_refused(ValueError, r"frame must .*dict", CachedLogExpert, GOOD)
     with pytest.raises(ValueError, match=r"got x0, x2"):
         CachedLogExpert(pd.DataFrame({**GOOD, "x2": [0.0, 0.0]}))
     with pytest.raises(ValueError, match=r"got a, b"):
@@ -278,10 +278,16 @@ def test_answers_are_checked_and_frozen() -> None:
     assert (len(said), said.values[0], said.cost) == (2, 1.0, 3.0)
     with pytest.raises(ValueError, match="read-only"):
         said.values[0] = 2.0
-    refused(ValueError, r"values must have shape \(q,\), got \(1, 1\)", Answers, [[1.0]], 1.0)
-    refused(ValueError, r"values must be numeric, got \['a'\]", Answers, ["a"], 1.0)
-    refused(ValueError, r"variance must have shape \(2,\), got \(1,\)", Answers, [1.0, 2.0], [1.0])
-    refused(ValueError, r"got 0\.0 at position 1", Answers, [1.0, 2.0], [1.0, 0.0])
+    assert_refused(
+        ValueError, r"values must have shape \(q,\), got \(1, 1\)", Answers, [[1.0]], 1.0
+    )
+    assert_refused(ValueError, r"values must be numeric, got \['a'\]", Answers, ["a"], 1.0)
+    assert_refused(
+        ValueError, r"variance must have shape \(2,\), got \(1,\)", Answers, [1.0, 2.0], [1.0]
+    )
+    assert_refused(ValueError, r"got 0\.0 at position 1", Answers, [1.0, 2.0], [1.0, 0.0])
     with pytest.raises(ValueError, match=r"values must be at most 1e\+50 in size, got inf"):
         Answers([1.0, np.inf], 1.0)  # type: ignore[arg-type]
-    refused(ValueError, "cost must be finite and not negative, got -1", Answers, [1.0], 1.0, -1.0)
+    assert_refused(
+        ValueError, "cost must be finite and not negative, got -1", Answers, [1.0], 1.0, -1.0
+    )

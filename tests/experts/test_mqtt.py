@@ -27,7 +27,7 @@ from hypothesis import given, settings, strategies as st
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.broker import MOSQUITTO, PATIENCE, Broker, run_broker, wait_until
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tests.places import TESTS
 from tvbandits import Bandit, Candidates, policies
 from tvbandits.experts import check_expert
@@ -136,7 +136,9 @@ def test_without_paho_the_extra_is_named() -> None:
 
 @pytest.mark.parametrize("prefix", ["a/+", "", "a/"])
 def test_a_prefix_is_a_topic(prefix: str) -> None:
-    refused(ValueError, rf"prefix must .*, got '{re.escape(prefix)}'", MQTTTransport, prefix=prefix)
+    assert_refused(
+        ValueError, rf"prefix must .*, got '{re.escape(prefix)}'", MQTTTransport, prefix=prefix
+    )
 
 
 def test_a_client_must_speak_as_ours() -> None:
@@ -156,7 +158,7 @@ def test_a_broker_that_is_not_there() -> None:
             for _ in range(2):
                 with pytest.raises(ConnectionError, match=rf"to the broker 127\.0\.0\.1:{port}"):
                     transport.request(["A"], 1.0)
-    refused(ValueError, r"<MQTTTransport: .*> is closed", transport.request, ["A"], 1.0)
+    assert_refused(ValueError, r"<MQTTTransport: .*> is closed", transport.request, ["A"], 1.0)
     transport.close()
 
 
@@ -439,7 +441,7 @@ def test_a_station_runs_until_it_is_closed(broker: Broker) -> None:
     assert not thread.is_alive()
     with MQTTTransport("127.0.0.1", broker.port, time_out=0.2) as transport:
         assert transport.request(["B"], 2.0) == []
-    refused(ValueError, "has been started before", station.run)
+    assert_refused(ValueError, "has been started before", station.run)
 
 
 # --- brokers that go away, and that want to know who we are ----------------------------------------

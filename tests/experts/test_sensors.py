@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.stats import binom, kstest
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Answers, ExpertError
 from tvbandits.experts.protocol import ExpertUnavailableError
 from tvbandits.experts.sensors.expert import Reading, SensorExpert, Station, stations_at
@@ -267,7 +267,7 @@ NETWORKS: dict[str, tuple[Any, str]] = {
 @pytest.mark.parametrize("network", NETWORKS)
 def test_bad_networks(network: str) -> None:
     stations, match = NETWORKS[network]
-    refused(ValueError, match, SensorExpert, stations, Says([]))
+    assert_refused(ValueError, match, SensorExpert, stations, Says([]))
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_bad_networks(network: str) -> None:
     ],
 )
 def test_bad_options(options: Any, match: str) -> None:
-    refused(ValueError, match, SensorExpert, STATIONS, Says([]), **options)
+    assert_refused(ValueError, match, SensorExpert, STATIONS, Says([]), **options)
 
 
 def test_notes_are_cleaned_and_cut() -> None:
@@ -513,7 +513,7 @@ def test_faults_hit_those_they_name() -> None:
     ],
 )
 def test_bad_faults(options: Any, match: str) -> None:
-    refused(ValueError, match, Faults, **options)
+    assert_refused(ValueError, match, Faults, **options)
 
 
 @pytest.mark.parametrize(
@@ -526,4 +526,4 @@ def test_bad_faults(options: Any, match: str) -> None:
 )
 def test_bad_tables(options: Any, match: str) -> None:
     usual = {"values": np.zeros((3, 2)), "ids": ["a", "b"], "noise_variance": 1.0}
-    refused(ValueError, match, StubTransport, **{**usual, **options})
+    assert_refused(ValueError, match, StubTransport, **{**usual, **options})

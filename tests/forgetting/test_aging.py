@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tests.oracles import loops
 from tests.oracles.dense import Dense
 from tvbandits import Bandit, Candidates, Dataset, Every, Options, Recipe, policies
@@ -155,8 +155,8 @@ def test_compose_applies_rules_from_first_to_last() -> None:
     ]
     assert compose(Linear(1.0), DiscardAbove(lambda _: 5.0))(variance, ages_of_two)[0] == math.inf
     assert compose(DiscardAbove(lambda _: 5.0), Linear(1.0))(variance, ages_of_two)[0] == 10.0
-    refused(ValueError, "maps of a composition must be at least one, got none", compose)
-    refused(ValueError, "a window needs last=", Window)
+    assert_refused(ValueError, "a composition needs at least one aging map, got none", compose)
+    assert_refused(ValueError, "a window needs last=", Window)
 
 
 @pytest.mark.parametrize("aging", [Linear(1e308), Wiener(1e308), Exponential(1e-30)])
@@ -437,7 +437,7 @@ def test_recipe_refuses_to_learn_a_rule_without_a_rate(each: Any) -> None:
     assert Recipe(*parts, aging=compose(each, Linear(0.1)), learn=LEARN).learn is LEARN
 
 
-def test_rate_unit_of_a_custom_rule_that_adds_variance() -> None:
+def test_rate_scale_of_a_custom_rule_that_adds_variance_is_squared() -> None:
     @dataclass(frozen=True)
     class Steps:
         """A rule that adds a variance for every newer reward."""

@@ -14,7 +14,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, Matern
 
 from tests.helpers.discovery import classes_with
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tests.oracles.dense import Dense, assert_alike
 from tests.oracles.sparse import Sparse
 from tvbandits import StateSpace
@@ -416,4 +416,4 @@ def test_posterior_without_candidates_refuses_a_grid(case: Any) -> None:
         lambda: posterior.predict(setting.grid),
         lambda: posterior.sample(setting.grid, 3, np.random.default_rng(0)),
     ):
-        refused(ValueError, "candidates", ask)
+        assert_refused(ValueError, "candidates", ask)

@@ -135,7 +135,7 @@ def test_condition_by_cholesky_is_exact_after_a_gap_that_underflows() -> None:
 
 
 @every_kernel
-def test_condition_by_cholesky_at_a_time_before_some_observations(kernel: Kernel) -> None:
+def test_condition_by_cholesky_is_exact_at_a_time_before_some_observations(kernel: Kernel) -> None:
     """A posterior may be of a time before some of its data, and then of later times."""
     run = Run(kernel, 7)
     grid = CandidateGrid(kernel, run.points)

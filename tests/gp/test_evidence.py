@@ -99,7 +99,7 @@ def evidence_of(
 
 
 def dense_loss(kernel: Kernel, theta: Array, data: Dataset) -> float:
-    """-log N(y; 0, K + constant + diag(variance)), by plain algebra on all rows."""
+    """Return -log N(y; 0, K + constant + diag(variance)), by dense algebra on all rows."""
     Z = inputs(kernel, data.X, data.t)
     A = kernel.clone_with_theta(theta)(Z) + EVIDENCE.mean_variance + np.diag(data.variance)
     quadratic = data.y @ np.linalg.inv(A) @ data.y
@@ -335,7 +335,7 @@ def test_noise_uses_repeats_and_latest_of_many_readings() -> None:
     assert len(rows_with_noise) == len(rows) == half
 
 
-def test_due_at_every_doubling_up_to_256_readings() -> None:
+def test_is_noise_due_at_every_doubling_up_to_256_readings() -> None:
     assert [n for n in range(1, 2000) if is_noise_due(n - 1, n)] == [
         1,
         2,

@@ -259,7 +259,7 @@ def test_condition_by_cholesky_merges_plus_and_minus_zero() -> None:
 
 
 @pytest.mark.parametrize("noise", [1e-12, 0.1])
-def test_length_scales_far_above_the_domain_make_a_constant(noise: float) -> None:
+def test_condition_by_cholesky_with_a_huge_length_scale_is_a_constant(noise: float) -> None:
     rng = np.random.default_rng(6)
     Z, y = rng.random((25, 2)), 1.5 + np.sqrt(noise) * rng.standard_normal(25)
     mean, var = condition(RBF(1e7), Z, y, np.full(25, noise)).predict(rng.random((4, 2)))
@@ -267,7 +267,7 @@ def test_length_scales_far_above_the_domain_make_a_constant(noise: float) -> Non
     np.testing.assert_allclose(var, noise / (25 + noise), atol=1e-6)
 
 
-def test_jitter_is_reported() -> None:
+def test_condition_by_cholesky_reports_its_jitter() -> None:
     rng = np.random.default_rng(7)
     Z, y = rng.random((40, 1)), np.ones(40)
     posterior = condition(RBF(10.0), Z, y, np.full(40, 1e-18))

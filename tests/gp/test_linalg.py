@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits.gp import linalg
 from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import ModelSpec, SpatialSpec
@@ -66,7 +66,7 @@ def test_cholesky_raises_jitter_until_it_covers_the_deficit(deficit: float) -> N
 def test_cholesky_names_an_indefinite_matrix_and_a_remedy() -> None:
     message = r"the thing of shape \(2, 2\).*even with 1e-06 on its diagonal.*larger noise"
     K = np.array([[1.0, 2.0], [2.0, 1.0]])
-    refused(FactorisationError, message, linalg.cholesky, K, "the thing")
+    assert_refused(FactorisationError, message, linalg.cholesky, K, "the thing")
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -106,10 +106,10 @@ def test_solve_lower_inverts_the_factor_and_keeps_its_arguments(
         ([0.0, 0.0], 1e150),
     ],
 )
-def test_spread_of_is_finite(diagonal: list[float], expected: float) -> None:
-    spread = linalg.diagonal_ratio(np.array(diagonal))
-    assert spread == expected
-    assert np.isfinite(spread**2)
+def test_diagonal_ratio_is_finite(diagonal: list[float], expected: float) -> None:
+    ratio = linalg.diagonal_ratio(np.array(diagonal))
+    assert ratio == expected
+    assert np.isfinite(ratio**2)
 
 
 @modest
@@ -240,7 +240,7 @@ def test_factorisations_name_a_matrix_that_is_not_finite_and_a_remedy(
 ) -> None:
     A = np.eye(3)
     A[1, 1] = bad
-    refused(FactorisationError, MESSAGE, factor, np.asfortranarray(A))
+    assert_refused(FactorisationError, MESSAGE, factor, np.asfortranarray(A))
 
 
 @modest
@@ -264,8 +264,10 @@ def test_whiten_each_equals_whitening_one_by_one() -> None:
     for a, b, L, w in zip(A, B, factors, whitened, strict=True):
         np.testing.assert_allclose(L @ L.T, a, atol=1e-12)
         np.testing.assert_allclose(w.T @ w, b.T @ np.linalg.inv(a) @ b, atol=1e-10)
-    refused(linalg.FactorisationError, "not positive definite", linalg.whiten_each, -A, B)
+    assert_refused(linalg.FactorisationError, "not positive definite", linalg.whiten_each, -A, B)
     factors, inverses = linalg.invert_factors_each(A)
     np.testing.assert_allclose(np.matmul(factors, inverses), [np.eye(4)] * 3, atol=1e-12)
     np.testing.assert_allclose(factors @ np.swapaxes(factors, 1, 2), A, atol=1e-12)
-    refused(linalg.FactorisationError, "not positive definite", linalg.invert_factors_each, -A)
+    assert_refused(
+        linalg.FactorisationError, "not positive definite", linalg.invert_factors_each, -A
+    )

@@ -313,7 +313,7 @@ def test_median_time_step_is_the_median_positive_gap(times: list[float], step: f
     assert median_time_step(np.array(times)) == step
 
 
-def test_at_step_converts_time_scales() -> None:
+def test_scale_times_converts_time_scales() -> None:
     kernel = structured_kernel(RBF(1.0), Matern(1.0, nu=0.5))
     converted = scale_times(kernel, 60.0)
     assert have_same_form(converted, kernel)
@@ -429,7 +429,7 @@ def test_bandit_fits_once_for_the_rewards_of_one_tell() -> None:
     assert len(bandit.ask()) == 1
 
 
-def test_same_form_ignores_values_of_hyperparameters() -> None:
+def test_have_same_form_ignores_values_of_hyperparameters() -> None:
     rng, kernel = np.random.default_rng(0), structured_kernel(RBF(0.8))
     moves = 0.3 * rng.standard_normal((20, len(kernel.theta)))
     assert all(
@@ -512,7 +512,7 @@ def test_bandit_with_a_fixed_mean_keeps_the_unit() -> None:
     assert bandit.info.model.mean == 0.25
 
 
-def test_kept_of_a_diverse_memory_is_greedy_without_the_whole_matrix() -> None:
+def test_remember_of_a_diverse_memory_is_greedy_without_the_whole_matrix() -> None:
     rng, kernel, sizes = np.random.default_rng(0), RBF(0.3), []
 
     class Counted(RBF):

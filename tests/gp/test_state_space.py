@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tests.oracles.dense import Dense, assert_alike
 from tvbandits import Nystrom, NystromFilter, StateSpace
 from tvbandits.gp.cholesky import condition_by_cholesky
@@ -214,12 +214,14 @@ def test_filters_refuse_kernels_that_are_no_sum_of_terms(kernel: Any) -> None:
         (StateSpace(anchors=POINTS), "sum of terms"),
         (NystromFilter(), "dictionary"),
     ):
-        refused(ValueError, message, rule.condition, Conditioning(kernel, sample(3, 0), now=99.0))
+        assert_refused(
+            ValueError, message, rule.condition, Conditioning(kernel, sample(3, 0), now=99.0)
+        )
 
 
 def test_state_space_on_an_infinite_domain_needs_anchors() -> None:
     conditioning = Conditioning(KERNELS["all"], sample(3, 0))
-    refused(ValueError, "needs anchors", StateSpace().condition, conditioning)
+    assert_refused(ValueError, "needs anchors", StateSpace().condition, conditioning)
 
 
 # --- the sparse posterior of a drifting reward, a filter, against the exact one

@@ -25,13 +25,13 @@ class CommandResult(NamedTuple):
 Command = Callable[..., CommandResult]
 
 
-def fine(result: CommandResult) -> str:
+def check_success(result: CommandResult) -> str:
     """Return the output of a command, after a check that it succeeded without a message."""
     assert (result.status, result.err) == (0, ""), result
     return result.out
 
 
-def one_line(result: CommandResult, message: str) -> None:
+def check_error_line(result: CommandResult, message: str) -> None:
     """Check that a command failed with status 2 and one line, which matches."""
     assert (result.status, result.out) == (2, ""), result
     assert re.fullmatch(r"tvbandits: [^\n]+\n", result.err), result.err

@@ -90,7 +90,7 @@ def csv(path: Path, frame: pd.DataFrame) -> Path:
     return path
 
 
-def same(one: TableProblem, other: TableProblem) -> None:
+def assert_same_problem(one: TableProblem, other: TableProblem) -> None:
     np.testing.assert_array_equal(one.values, other.values)
     np.testing.assert_array_equal(one.points, other.points)
     assert (one.labels, one.summary) == (other.labels, other.summary)

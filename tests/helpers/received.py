@@ -184,7 +184,7 @@ def day_first() -> str:
 
 
 def influx() -> str:
-    """Annotated: a table for each station, below lines of types and names."""
+    """Return an export of InfluxDB as annotated CSV."""
     lines = ["#group,false,false,true,true,false,false,true,true",
         "#datatype,string,long,dateTime:RFC3339,dateTime:RFC3339,dateTime:RFC3339,double,string,string",
         "#default,mean,,,,,,,", ",result,table,_start,_stop,_time,_value,_field,device"]  # fmt: skip
@@ -200,7 +200,7 @@ def influx() -> str:
 
 
 def hours() -> str:
-    """A row for each station and day, and a column for each hour, which is that of its end."""
+    """Return a file with a row for each station and day, and a column for the end of each hour."""
     lines = [f"Station;Datum;{';'.join(f'H{hour:02d}' for hour in range(1, 25))}"]
     for name, column in truth().items():
         for start in (0, 24):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 
-def refused(
+def assert_refused(
     error: type[BaseException],
     match: str,
     call: Callable[..., object],

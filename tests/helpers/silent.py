@@ -7,7 +7,7 @@ import numpy as np
 from tvbandits import Answers
 
 
-class Silent:
+class SilentExpert:
     """An expert that refuses all queries."""
 
     def query(self, X: Any, t: float) -> Answers:

@@ -12,7 +12,7 @@ from gymnasium.error import ResetNeeded  # noqa: E402
 from gymnasium.spaces import Discrete  # noqa: E402
 from gymnasium.utils.env_checker import check_env  # noqa: E402
 
-from tests.helpers.refusals import refused  # noqa: E402
+from tests.helpers.refusals import assert_refused  # noqa: E402
 from tvbandits import Space  # noqa: E402
 from tvbandits.comparison.compare import compare  # noqa: E402
 from tvbandits.datasets import BumpAndWall, DriftingBump, MovingPeaks, SwitchingArms  # noqa: E402
@@ -75,7 +75,7 @@ def test_an_episode_is_a_run_of_a_comparison(problem: Any, fixed: bool) -> None:
     if "violations" in rows:
         assert rows["violations"].tolist() == [each["violations"] for each in infos]
     assert ends == [False] * 11 + [True]
-    refused(ResetNeeded, "steps 1 to 12", env.step, action)
+    assert_refused(ResetNeeded, "steps 1 to 12", env.step, action)
 
 
 def test_the_reward_has_the_noise_that_a_bandit_is_told() -> None:
@@ -139,21 +139,21 @@ def test_a_reset_without_a_seed_begins_another_run_and_with_the_same_the_same() 
 @pytest.mark.parametrize("action", [31, -1, 2.0, [1], None, True])
 def test_an_action_that_there_is_not_is_refused_and_changes_nothing(action: Any) -> None:
     env = ProblemEnv(DriftingBump(candidates=31, horizon=12))
-    refused(ResetNeeded, "reset drifting-bump", env.step, 0)
+    assert_refused(ResetNeeded, "reset drifting-bump", env.step, 0)
     env.reset(seed=0)
-    refused(ValueError, "the action must be in Discrete", env.step, action)
+    assert_refused(ValueError, "the action must be in Discrete", env.step, action)
     other = ProblemEnv(DriftingBump(candidates=31, horizon=12))
     other.reset(seed=0)
     assert env.step(7)[1] == other.step(7)[1]
 
 
 def test_what_is_no_problem_or_plays_elsewhere_is_refused() -> None:
-    refused(TypeError, "must be a Problem, got 'drifting-bump'", ProblemEnv, "drifting-bump")
+    assert_refused(TypeError, "must be a Problem, got 'drifting-bump'", ProblemEnv, "drifting-bump")
 
     class InWeather(DriftingBump):
         domain = Space(context={"outside": (0.0, 1.0)}, x=(0.0, 1.0))
 
-    refused(TypeError, "without a context", ProblemEnv, InWeather(candidates=31))
+    assert_refused(TypeError, "without a context", ProblemEnv, InWeather(candidates=31))
 
 
 def test_the_module_of_this_name_hides_no_other() -> None:

@@ -14,10 +14,10 @@ optuna = pytest.importorskip("optuna", reason="needs the extra tvbandits[optuna]
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution  # noqa: E402
 from optuna.testing import pytest_samplers  # noqa: E402
 
-from tests.helpers.refusals import refused  # noqa: E402
+from tests.helpers.refusals import assert_refused  # noqa: E402
 from tvbandits import OutlierWarning, Space, policies  # noqa: E402
 from tvbandits.integrations.optuna import CodedSpace, TVSampler  # noqa: E402
-from tvbandits.integrations.playing import set_pending  # noqa: E402
+from tvbandits.integrations.sampling import set_pending  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -118,10 +118,10 @@ def test_ends_of_a_periodic_parameter_are_near_each_other() -> None:
 
 def test_what_is_no_circle_is_refused_by_its_name_and_an_unknown_name_warned_of() -> None:
     for name in ("choice", "batch", "log"):
-        refused(ValueError, f"{name} must be .* got .*", CodedSpace, KINDS, periodic=[name])
-    refused(ValueError, "periodic must be names", TVSampler, periodic="direction")
-    refused(ValueError, "periodic must be names", TVSampler, periodic={"direction": 360})
-    refused(ValueError, "periodic must be names", TVSampler, periodic=[360])
+        assert_refused(ValueError, f"{name} must be .* got .*", CodedSpace, KINDS, periodic=[name])
+    assert_refused(ValueError, "periodic must be names", TVSampler, periodic="direction")
+    assert_refused(ValueError, "periodic must be names", TVSampler, periodic={"direction": 360})
+    assert_refused(ValueError, "periodic must be names", TVSampler, periodic=[360])
     study = optuna.create_study(sampler=sampler(periodic=["directon"]))
     study.tell(study.ask({"direction": KINDS["angle"]}), 1.0)
     with pytest.warns(UserWarning, match="'directon', a parameter of no trial so far.*: direction"):
@@ -132,10 +132,14 @@ def test_recommend_names_the_missing_context_as_the_user_did() -> None:
     study = optuna.create_study(sampler=sampler(context=WEATHER))
     study.optimize(in_weather, n_trials=3)
     recommend = study.sampler.recommend
-    refused(ValueError, "^context 'outside' is missing, got {}$", recommend, study)
-    refused(ValueError, "^context: outside must be", recommend, study, context={"outside": 99})
+    assert_refused(ValueError, "^context 'outside' is missing, got {}$", recommend, study)
+    assert_refused(
+        ValueError, "^context: outside must be", recommend, study, context={"outside": 99}
+    )
     plain = sampler().recommend
-    refused(ValueError, "the sampler has no context, got", plain, study, context={"outside": 3})
+    assert_refused(
+        ValueError, "the sampler has no context, got", plain, study, context={"outside": 3}
+    )
 
 
 def test_a_study_plays_what_the_bandit_would_also_with_the_sampler_of_another_one() -> None:
@@ -224,7 +228,9 @@ def test_a_user_attribute_is_the_time() -> None:
     study.optimize(objective, n_trials=3)
     assert study.sampler.bandit.state.rewards.t.tolist() == [0.0, 2.5]
     study.sampler = sampler(time="minute")
-    refused(ValueError, "has no user attribute 'minute'", study.optimize, objective, n_trials=1)
+    assert_refused(
+        ValueError, "has no user attribute 'minute'", study.optimize, objective, n_trials=1
+    )
 
 
 def test_seconds_since_the_first_trial_are_the_time() -> None:
@@ -258,20 +264,20 @@ def test_a_parameter_that_had_another_range_is_warned_of_once() -> None:
     (said,) = (str(each.message) for each in met)
     assert "high=1.0" in said
     assert "in trial 2" in said
-    refused(
+    assert_refused(
         ValueError, "'wider' has no parameter with one range.* x", study.sampler.recommend, study
     )
 
 
 def test_a_wrong_time_is_named() -> None:
     for bad in (3, "", ["hour"]):
-        refused(ValueError, "time must be the name of a user attribute", TVSampler, time=bad)
+        assert_refused(ValueError, "time must be the name of a user attribute", TVSampler, time=bad)
     for time, name in (("hour", "the user attribute 'hour'"), (lambda _: "now", r"time\(trial\)")):
         study = optuna.create_study(sampler=TVSampler(time=time))
         trial = study.ask()
         trial.set_user_attr("hour", "now")
         message = f"{name} of trial 0 must be a finite number, got 'now'"
-        refused(ValueError, message, trial.suggest_float, "x", 0.0, 1.0)
+        assert_refused(ValueError, message, trial.suggest_float, "x", 0.0, 1.0)
 
 
 def test_several_objectives_are_refused() -> None:
@@ -281,12 +287,18 @@ def test_several_objectives_are_refused() -> None:
         x = float(trial.suggest_float("x", 0.0, 1.0))
         return x, x
 
-    refused(ValueError, "multi-objective", study.optimize, objective, n_trials=2)
+    assert_refused(ValueError, "multi-objective", study.optimize, objective, n_trials=2)
     trial, x = study.get_trials()[0], KINDS["plain"]
-    refused(ValueError, "multi-objective", study.sampler.before_trial, study, trial)
-    refused(ValueError, "multi-objective", study.sampler.infer_relative_search_space, study, trial)
-    refused(ValueError, "multi-objective", study.sampler.sample_relative, study, trial, {"x": x})
-    refused(ValueError, "multi-objective", study.sampler.sample_independent, study, trial, "x", x)
+    assert_refused(ValueError, "multi-objective", study.sampler.before_trial, study, trial)
+    assert_refused(
+        ValueError, "multi-objective", study.sampler.infer_relative_search_space, study, trial
+    )
+    assert_refused(
+        ValueError, "multi-objective", study.sampler.sample_relative, study, trial, {"x": x}
+    )
+    assert_refused(
+        ValueError, "multi-objective", study.sampler.sample_independent, study, trial, "x", x
+    )
 
 
 def study_of(n: int, **options: Any) -> Any:
@@ -299,7 +311,7 @@ def test_other_policies_get_the_kernel_of_the_space() -> None:
     study = study_of(3, policy=partial(policies.sw_gp_ucb, window=5))
     assert study.sampler.bandit.recipe.aging.last == 5
     study.sampler = sampler(policy=lambda space, *_, **__: policies.uniform(space))
-    refused(TypeError, "policy must be a recipe", TVSampler, "gp-ucb")
+    assert_refused(TypeError, "policy must be a recipe", TVSampler, "gp-ucb")
     with pytest.raises(TypeError, match="policy must make a Bandit, got <Uniform"):
         study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=1)
 
@@ -342,8 +354,8 @@ def test_samplers_without_a_seed_never_repeat_each_other_and_with_one_always() -
     assert len(set(first_points_of([TVSampler(seed=7) for _ in range(3)]))) == 1
     assert len({seed_of_policy(None) for _ in range(3)}) == 3
     assert seed_of_policy(7) == 7
-    refused(ValueError, "seed must be a whole number", TVSampler, seed=-1)
-    refused(ValueError, "seed must be a whole number", TVSampler, seed=0.5)
+    assert_refused(ValueError, "seed must be a whole number", TVSampler, seed=-1)
+    assert_refused(ValueError, "seed must be a whole number", TVSampler, seed=0.5)
 
 
 def test_a_copy_with_other_random_numbers_draws_other_points() -> None:
@@ -573,14 +585,18 @@ def test_a_trial_without_its_context_is_refused_from_the_first_on_and_blocks_no_
         trial.set_user_attr("outside", 21.0)
         return forgetful(trial)
 
-    refused(ValueError, "trial 0 has no user attribute 'outside'", study.optimize, forgetful, 1)
-    refused(ValueError, "trial 1: .*outside.*21", study.optimize, outside, 1)
+    assert_refused(
+        ValueError, "trial 0 has no user attribute 'outside'", study.optimize, forgetful, 1
+    )
+    assert_refused(ValueError, "trial 1: .*outside.*21", study.optimize, outside, 1)
     study.optimize(in_weather, n_trials=3)
-    refused(ValueError, "trial 5 has no user attribute 'outside'", study.optimize, forgetful, 1)
+    assert_refused(
+        ValueError, "trial 5 has no user attribute 'outside'", study.optimize, forgetful, 1
+    )
     study.optimize(in_weather, n_trials=2)
     assert len(study.sampler.bandit.state.rewards) == 4
-    refused(ValueError, "'x' is a parameter and in the context", context_named_x)
-    refused(ValueError, "context", TVSampler, context=["outside"])
+    assert_refused(ValueError, "'x' is a parameter and in the context", context_named_x)
+    assert_refused(ValueError, "context", TVSampler, context=["outside"])
 
 
 def context_named_x() -> None:
@@ -638,11 +654,13 @@ def test_recommend_is_for_this_moment_where_seconds_are_the_time() -> None:
 
 def test_recommend_of_a_study_without_a_value_or_without_a_choice() -> None:
     study = optuna.create_study(sampler=sampler(), study_name="new")
-    refused(ValueError, "nothing to recommend: the study 'new'", study.sampler.recommend, study)
+    assert_refused(
+        ValueError, "nothing to recommend: the study 'new'", study.sampler.recommend, study
+    )
     study.tell(study.ask({"k": IntDistribution(3, 3)}), 1.0)
     assert study.sampler.recommend(study) == {"k": 3}
     two = optuna.create_study(directions=["minimize", "minimize"])
-    refused(ValueError, "multi-objective", study.sampler.recommend, two)
+    assert_refused(ValueError, "multi-objective", study.sampler.recommend, two)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from tests.attack.saved_files import attack, cases, good, members, with_structur
 from tests.helpers.discovery import classes_with
 from tests.helpers.forged import forge, tree_values
 from tests.helpers.players import INTERVAL, KERNEL, LINE, NOISE, make_player, noisy_wave, step
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Options, SavedFileError, StateSpace, load, policies
 from tvbandits.experts import CallableExpert, StubTransport
 from tvbandits.io import CLASSES, VERSION, is_registered, qualified_name
@@ -57,11 +57,11 @@ SAID = {
 def test_messages_say_what_is_wrong(name: str, hostile: dict[str, bytes], tmp_path: Path) -> None:
     path = tmp_path / "saved"
     path.write_bytes(hostile[name])
-    refused(SavedFileError, SAID[name], load, path)
+    assert_refused(SavedFileError, SAID[name], load, path)
 
 
 def test_a_folder_is_refused_by_its_name(tmp_path: Path) -> None:
-    refused(IsADirectoryError, str(tmp_path), load, tmp_path)
+    assert_refused(IsADirectoryError, str(tmp_path), load, tmp_path)
 
 
 def test_a_large_file_is_not_read(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_a_large_file_is_not_read(tmp_path: Path) -> None:
     path.write_bytes(GOOD)
     with path.open("r+b") as file:  # a hole, which takes no room on the disk
         file.truncate(10**12)
-    refused(SavedFileError, "1000000000000 ", load, path)
+    assert_refused(SavedFileError, "1000000000000 ", load, path)
 
 
 PLAYED: dict[str, Any] = {
@@ -91,7 +91,7 @@ PLAYED: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", PLAYED)
 def test_a_forged_file_is_refused_or_plays_on(name: str, tmp_path: Path) -> None:
-    player, path, refused = PLAYED[name](), tmp_path / "saved", 0
+    player, path, assert_refused = PLAYED[name](), tmp_path / "saved", 0
     for t in (1.0, 2.0, 3.0, 4.0, 5.0):
         step(player, t)
     player.save(path)
@@ -101,14 +101,14 @@ def test_a_forged_file_is_refused_or_plays_on(name: str, tmp_path: Path) -> None
         try:
             player = load(path)
         except SavedFileError:
-            refused += 1
+            assert_refused += 1
             continue
         for t in (6.0, 7.0):
             X = player.ask(t)
             player.tell(X, noisy_wave(X, t), t)
             assert np.isfinite(player.history["reward"].dropna()).all()
         player.save(path)
-    assert refused >= 4
+    assert assert_refused >= 4
 
 
 def negative(array: Any) -> Any:
@@ -150,7 +150,7 @@ def test_load_refuses_filters_that_no_rewards_lead_to(
     value = change(getattr(rule.filter, part)) if callable(change) else change
     rule.filter = replace(rule.filter, **{part: value})
     player.save(path)
-    refused(SavedFileError, says, load, path)
+    assert_refused(SavedFileError, says, load, path)
 
 
 @pytest.mark.parametrize("length", [1e-300, 1e300, {"float": "nan"}, -1.0])
@@ -189,7 +189,7 @@ def test_parts_that_do_not_fit_are_only_found_by_playing(tmp_path: Path) -> None
     player.ask(2.0)
     player.save(path)
     path.write_bytes(with_structure(path.read_bytes(), no_mean))
-    refused(SavedFileError, "saved: .*IndexError", load, path)
+    assert_refused(SavedFileError, "saved: .*IndexError", load, path)
 
 
 def test_every_single_changed_byte_is_found(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_every_single_changed_byte_is_found(tmp_path: Path) -> None:
         changed = bytearray(GOOD)
         changed[where] ^= 1
         path.write_bytes(bytes(changed))
-        refused(SavedFileError, "saved: it is ", load, path)
+        assert_refused(SavedFileError, "saved: it is ", load, path)
 
 
 # --- classes have names in files, which say nothing of modules

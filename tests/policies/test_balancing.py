@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tests.oracles.plain_rivals import plain_length_scale_balancing
 from tvbandits import Box, Candidates, Space, policies
 from tvbandits.policies.rivals.balancing import log_suspected_regret, with_length_scales
@@ -137,9 +137,11 @@ def test_lb_gp_ucb_predicts_the_prior_mean_at_an_unknown_point() -> None:
 
 
 def test_lb_gp_ucb_refuses_invalid_parameters() -> None:
-    refused(ValueError, "must have a length scale", policies.lb_gp_ucb, LINE, kernel=DotProduct())
+    assert_refused(
+        ValueError, "must have a length scale", policies.lb_gp_ucb, LINE, kernel=DotProduct()
+    )
     for name, value in {"window": 0, "growth": 0.0, "delta": 1.0, "beta": "theory"}.items():
-        refused(ValueError, name, policies.lb_gp_ucb, LINE, **{name: value})
+        assert_refused(ValueError, name, policies.lb_gp_ucb, LINE, **{name: value})
 
 
 def test_lb_gp_ucb_with_a_window_follows_a_reversed_reward() -> None:

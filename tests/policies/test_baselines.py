@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import chisquare
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tests.oracles.loops import play
 from tvbandits import Box, Candidates, policies
 from tvbandits.bandit.adapter import PolicyAdapter as Player, adapt
@@ -228,8 +228,8 @@ class NoisyConstantRule(ConstantRule):
 def test_adapt_refuses_to_learn_the_noise_of_a_rule_without_noise() -> None:
     options = {"noise_variance": None, "minimize": False, "seed": 0}
     match = "attribute noise, which .*ConstantRule.* lacks: give noise_variance"
-    refused(ValueError, match, adapt, SQUARE, ConstantRule(), RBF(1.0), **options)
-    refused(
+    assert_refused(ValueError, match, adapt, SQUARE, ConstantRule(), RBF(1.0), **options)
+    assert_refused(
         ValueError,
         "kernel=None: give kernel or noise",
         adapt,

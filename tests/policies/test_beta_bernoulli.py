@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Box, Candidates, compare, count, policies, rate
 from tvbandits.datasets import Banners
 from tvbandits.datasets.environment import Environment
@@ -71,11 +71,11 @@ def test_discounted_thompson_refuses_other_rewards_and_changes_nothing() -> None
     player.tell(ARMS.X[:2], rate([1, 3], [4, 4]), 1)
     for y in ([1.5], [-0.1]):
         fresh = policies.discounted_thompson(ARMS)
-        refused(ValueError, "takes rewards from 0 to 1, got", fresh.tell, ARMS.X[:1], y, 2)
-        refused(ValueError, "is a plain number", player.tell, ARMS.X[:1], y, 2)
+        assert_refused(ValueError, "takes rewards from 0 to 1, got", fresh.tell, ARMS.X[:1], y, 2)
+        assert_refused(ValueError, "is a plain number", player.tell, ARMS.X[:1], y, 2)
     assert player.info.readings == 2
     assert player.rule.counts[:2].tolist() == [[1.0, 3.0], [3.0, 1.0]]
-    refused(ValueError, "needs a finite domain", policies.discounted_thompson, Box([(0, 1)]))
+    assert_refused(ValueError, "needs a finite domain", policies.discounted_thompson, Box([(0, 1)]))
 
 
 def test_compare_plays_discounted_thompson_on_problems_with_trials() -> None:

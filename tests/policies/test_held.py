@@ -10,7 +10,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import RULES, make_player, step
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Box, Candidates, SavedFileError, load, policies
 from tvbandits.domains.availability import NothingAvailableError
 from tvbandits.io import check_types, from_bytes, to_bytes
@@ -36,7 +36,7 @@ def test_from_bytes_refuses_an_invalid_rule() -> None:
     with pytest.raises(SavedFileError, match=r"decay of EpsilonGreedy .*'many'"):
         from_bytes(to_bytes(player))
     player.rule = "none"
-    refused(SavedFileError, "rule of PolicyAdapter .*'none'", from_bytes, to_bytes(player))
+    assert_refused(SavedFileError, "rule of PolicyAdapter .*'none'", from_bytes, to_bytes(player))
 
 
 def test_master_saves_its_base_by_name(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_master_saves_its_base_by_name(tmp_path: Path) -> None:
     player.tell(player.ask(1.0), [0.5], 1.0)
     player.save(tmp_path / "saved")
     name = "tvbandits:gp_ucb"
-    refused(SavedFileError, f"it uses '{name}'", load, tmp_path / "saved")
+    assert_refused(SavedFileError, f"it uses '{name}'", load, tmp_path / "saved")
     other = load(tmp_path / "saved", {name: policies.gp_ucb})
     for t in (2.0, 3.0, 4.0):
         X = player.ask(t)

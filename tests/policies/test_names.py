@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given, strategies as st
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits.__main__ import repeat_options
 from tvbandits.policies.names import parameters_of, parse_call, parse_spec
 
@@ -48,11 +48,11 @@ def test_parse_spec_reads_name_and_parameters(
 @pytest.mark.parametrize("part", ["", " ", "b c", "b=", "=1", " = ", "b=1,", ",b=1", "b=1,,c=2"])
 def test_parse_spec_refuses_malformed_parameters(part: str) -> None:
     message = f'"a:{part}": expected key=value after the colon'
-    refused(ValueError, re.escape(message), parse_spec, f"a:{part}")
+    assert_refused(ValueError, re.escape(message), parse_spec, f"a:{part}")
 
 
 def test_parse_spec_refuses_a_parameter_given_twice() -> None:
-    refused(ValueError, re.escape('"a:b=1,b=2": b is given twice'), parse_spec, "a:b=1,b=2")
+    assert_refused(ValueError, re.escape('"a:b=1,b=2": b is given twice'), parse_spec, "a:b=1,b=2")
 
 
 words = st.text(string.ascii_lowercase + "_-", min_size=1).filter(
@@ -99,15 +99,15 @@ def test_parse_call_reads_none_where_no_other_text_is_allowed() -> None:
     ],
 )
 def test_parse_call_refuses_values_of_another_type(part: str, message: str) -> None:
-    refused(ValueError, f'"m:{part}": {message}', parse_call, OPTIONS, f"m:{part}")
+    assert_refused(ValueError, f'"m:{part}": {message}', parse_call, OPTIONS, f"m:{part}")
 
 
 def test_parse_call_names_the_parameters_for_an_unknown_one() -> None:
     message = 'unknown parameter "x"; its parameters: whole, real, flag, word, free'
-    refused(ValueError, re.escape(message), parse_call, OPTIONS, "m:x=1")
+    assert_refused(ValueError, re.escape(message), parse_call, OPTIONS, "m:x=1")
     with pytest.raises(ValueError, match=r'"m:setting=1": .*"setting"'):
         parse_call(OPTIONS, "m:setting=1")
-    refused(ValueError, r'"m:x=1": .*: none', parse_call, {}, "m:x=1")
+    assert_refused(ValueError, r'"m:x=1": .*: none', parse_call, {}, "m:x=1")
 
 
 # --- options that take several values

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Arms, Box, Candidates, Options, Space, policies
 from tvbandits.policies import POLICIES
 
@@ -55,14 +55,14 @@ def test_recipes_name_a_bad_parameter(name: str, option: str) -> None:
 @pytest.mark.parametrize("domain", [Box([[0.0, 1.0]]), Space(x=(0.0, 1.0))], ids=["box", "space"])
 def test_adaptive_gp_ucb_names_value_and_remedy_for_a_season_without_ensemble(domain: Any) -> None:
     match = "season=7 .*Candidates.grid"
-    refused(ValueError, match, policies.adaptive_gp_ucb, domain, options=Options(season=7))
+    assert_refused(ValueError, match, policies.adaptive_gp_ucb, domain, options=Options(season=7))
 
 
 def test_recipes_on_arms_name_a_domain_that_supports_a_season() -> None:
     arms, options = Arms(["a", "b", "c"]), Options(season=7)
     match = r"season=7 .*Candidates\(numpy.eye\(3\)\)"
     for recipe in (policies.adaptive_gp_ucb, policies.gp_ucb):
-        refused(ValueError, match, recipe, arms, options=options)
+        assert_refused(ValueError, match, recipe, arms, options=options)
         with pytest.raises(ValueError, match="leave season out") as caught:
             recipe(arms, options=options)
         assert "grid" not in str(caught.value)
@@ -72,8 +72,10 @@ def test_recipes_on_arms_name_a_domain_that_supports_a_season() -> None:
 def test_with_options_names_the_remedy_for_an_option_fixed_at_the_start() -> None:
     bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0]]))
     match = r"season=7: make the bandit with options=Options\(season=...\)"
-    refused(TypeError, match, bandit.with_options, season=7)
-    refused(TypeError, "unknown option seasons; there are: limits", bandit.with_options, seasons=7)
+    assert_refused(TypeError, match, bandit.with_options, season=7)
+    assert_refused(
+        TypeError, "unknown option seasons; there are: limits", bandit.with_options, seasons=7
+    )
 
 
 @pytest.mark.parametrize(
@@ -91,4 +93,4 @@ def test_recipes_name_an_invalid_rate_as_the_argument(name: str, option: str) ->
     more = {"expert": None} if name == "sparq-gp-ucb" else {}
     for value, shown in (([[1j]], r"\[\[1j\]\]"), (-1.0, "-1"), ("slow", "'slow'")):
         match = rf"^{option}.* must .*, got {shown}"
-        refused(ValueError, match, policy, GOOD["domain"], **{option: value}, **more)
+        assert_refused(ValueError, match, policy, GOOD["domain"], **{option: value}, **more)

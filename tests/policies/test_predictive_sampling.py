@@ -7,7 +7,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.players import FINITE_RULES, setting
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tests.oracles.plain_rivals import drift_posterior, variance_explained_by_future
 from tvbandits import Box, Candidates, policies
 from tvbandits.gp.kernel_matrix import eigen_features
@@ -97,4 +97,4 @@ def test_predictive_sampling_plays_the_best_point_of_a_sample() -> None:
 
 @pytest.mark.parametrize("name", FINITE_RULES)
 def test_finite_policies_refuse_boxes(name: str) -> None:
-    refused(ValueError, "needs a finite domain", POLICIES[name].make, setting(Box([[0, 1]])))
+    assert_refused(ValueError, "needs a finite domain", POLICIES[name].make, setting(Box([[0, 1]])))

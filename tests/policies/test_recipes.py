@@ -11,7 +11,7 @@ from scipy.stats import multivariate_normal
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from tests.helpers.players import FINITE_RULES
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Bandit, Box, Candidates, Every, Options, Problem, Recipe, Space, policies
 from tvbandits.acquisition.widths import (
     BBKBProgramWidth,
@@ -171,7 +171,7 @@ def test_theory_oversampling_takes_the_delta_of_the_width() -> None:
         assert make(**PARTS, oversampling=3.0).recipe.posterior.oversampling == 3.0
     local = policies.bbkb(**PARTS, oversampling="theory", ratio_bound=1.5).recipe.posterior
     assert local.oversampling.factor == 108.0
-    refused(ValueError, "more", policies.bkb, **PARTS, oversampling="more")
+    assert_refused(ValueError, "more", policies.bkb, **PARTS, oversampling="more")
 
 
 def test_policies_prefer_given_parameters_to_the_setting() -> None:
@@ -217,7 +217,7 @@ def test_sparq_gp_ucb_with_every_queries_in_bursts() -> None:
     assert [number if t % 4 == 0 else 0 for t, number in enumerate(each, 1)] == bursts
     assert sum(bursts) > 0
     for wrong in (0, 1.5):
-        refused(ValueError, "every", query_counts, wrong)
+        assert_refused(ValueError, "every", query_counts, wrong)
     for many in (1e51, 2**63):
         with pytest.raises(ValueError, match=r"queries_per_step must lie in \[0, 1e\+?0?9\], got"):
             policies.sparq_gp_ucb(

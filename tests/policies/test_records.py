@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tests.policies.test_recipes import setting
 from tvbandits import Bandit, Recipe, compare, policies
 from tvbandits.acquisition.widths import DEFAULT_WIDTH
@@ -130,7 +130,7 @@ def test_policies_refuse_options_that_they_do_not_support() -> None:
             if name in names:
                 assert policy.make(setting(), **values).info.readings == 0
             else:
-                refused(ValueError, option, policy.make, setting(), **values)
+                assert_refused(ValueError, option, policy.make, setting(), **values)
 
 
 def test_modules_of_policies_name_their_papers() -> None:

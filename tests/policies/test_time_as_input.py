@@ -7,7 +7,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from tests.helpers.players import decision_deviation
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Box, Candidates, Options, policies
 from tvbandits.policies.rivals.time_as_input import DesiredOutcome, constant_width, time_as_input
 
@@ -43,7 +43,7 @@ def test_mk_gp_ucb_takes_the_width_of_the_best_constants() -> None:
         np.testing.assert_array_equal(x, twin.ask(float(t)))
         for each in (bandit, twin):
             each.tell(x, np.sin(6 * x[:, 0] + 0.1 * t), float(t))
-    refused(
+    assert_refused(
         ValueError,
         "forgetting_rate",
         policies.mk_gp_ucb,
@@ -112,5 +112,5 @@ def test_boba_minimizes_its_formula(minimize: bool) -> None:
 
 
 def test_boba_refuses_an_invalid_outcome() -> None:
-    refused(ValueError, "outcome must lie in", DesiredOutcome, float("nan"))
+    assert_refused(ValueError, "outcome must lie in", DesiredOutcome, float("nan"))
     assert len(policies.boba(LINE, noise_variance=1.0, outcome=0.0).ask(n=3)) == 3

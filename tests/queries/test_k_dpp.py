@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.gaussian_process.kernels import RBF
 from threadpoolctl import threadpool_limits
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tests.oracles import plain, subsets as enumerated
 from tests.oracles.subsets import Sampler, p_value_of
 from tvbandits import Candidates, Options, policies
@@ -276,7 +276,7 @@ def test_samplers_refuse_invalid_kernels(K: Any, message: str) -> None:
         lambda: k_dpp.sample_exact(K, 1, rng=rng),
     ]
     for call in calls:
-        refused(ValueError, message, call)
+        assert_refused(ValueError, message, call)
 
 
 @pytest.mark.parametrize(
@@ -292,10 +292,12 @@ def test_samplers_refuse_invalid_kernels(K: Any, message: str) -> None:
 def test_samplers_refuse_invalid_options(options: dict[str, Any], message: str) -> None:
     arguments = {"k": 3, "steps": 1, "rng": np.random.default_rng(0), **options}
     k = arguments.pop("k")
-    refused(ValueError, message, k_dpp.sample_mcmc, KERNEL, k, **arguments)
+    assert_refused(ValueError, message, k_dpp.sample_mcmc, KERNEL, k, **arguments)
     if "k" in options:
-        refused(ValueError, message, k_dpp.greedy, KERNEL, k)
-        refused(ValueError, message, k_dpp.sample_exact, KERNEL, k, rng=np.random.default_rng(0))
+        assert_refused(ValueError, message, k_dpp.greedy, KERNEL, k)
+        assert_refused(
+            ValueError, message, k_dpp.sample_exact, KERNEL, k, rng=np.random.default_rng(0)
+        )
 
 
 def test_sample_mcmc_refuses_indefinite_kernels() -> None:
@@ -380,12 +382,14 @@ def test_sample_exact_returns_k_items_far_beyond_the_numerical_rank(n: int, k: i
 
 def test_sample_exact_beyond_floating_point_names_the_numbers() -> None:
     K = np.diag(np.logspace(0, -7, 1200))
-    refused(ValueError, "600 of 1200", k_dpp.sample_exact, K, 600, rng=np.random.default_rng(0))
+    assert_refused(
+        ValueError, "600 of 1200", k_dpp.sample_exact, K, 600, rng=np.random.default_rng(0)
+    )
 
 
 def test_exact_kdpp_plan_refuses_steps() -> None:
-    refused(ValueError, "steps .* 2.0", KDPP, 3, steps=2.0, sampler="exact")
-    refused(ValueError, "sampler .*'gibbs'", KDPP, 3, sampler="gibbs")
+    assert_refused(ValueError, "steps .* 2.0", KDPP, 3, steps=2.0, sampler="exact")
+    assert_refused(ValueError, "sampler .*'gibbs'", KDPP, 3, sampler="gibbs")
 
 
 def test_sparq_gp_ucb_with_exact_draws_is_reproducible() -> None:
@@ -470,7 +474,7 @@ def test_mixing_steps_of_equal_sets_match_a_value_by_hand() -> None:
     # Each of 10 sets has probability 1 / 10: 2 * 2 * 3 * log(10 / 0.01) = 82.9.
     assert k_dpp.mixing_steps(np.eye(5), 2, 0.01) == 83
     assert k_dpp.mixing_steps(np.eye(5), 5, 0.01) == k_dpp.mixing_steps(np.eye(5), 0, 0.01) == 0
-    refused(ValueError, "accuracy .*0", k_dpp.mixing_steps, np.eye(5), 2, 0.0)
+    assert_refused(ValueError, "accuracy .*0", k_dpp.mixing_steps, np.eye(5), 2, 0.0)
 
 
 def test_mixing_steps_far_beyond_the_numerical_rank_grow_with_accuracy() -> None:
@@ -483,15 +487,15 @@ def test_mixing_steps_far_beyond_the_numerical_rank_grow_with_accuracy() -> None
 
 def test_kdpp_plan_with_theory_steps_needs_a_noise_variance() -> None:
     pool_without_noise = Pool(np.arange(5.0)[:, None], 9, lambda: np.eye(5))
-    refused(
+    assert_refused(
         ValueError,
         "noise variance",
         KDPP(2, steps="theory").choose,
         pool_without_noise,
         np.random.default_rng(0),
     )
-    refused(ValueError, "steps .*'paper'", KDPP, 2, steps="paper")
-    refused(ValueError, "steps .*'theory'", KDPP, 2, steps="theory", sampler="exact")
+    assert_refused(ValueError, "steps .*'paper'", KDPP, 2, steps="paper")
+    assert_refused(ValueError, "steps .*'theory'", KDPP, 2, steps="theory", sampler="exact")
 
 
 @pytest.mark.parametrize("mean", ["online", 0.0])
@@ -525,7 +529,7 @@ def test_kdpp_plan_reads_a_number_as_points_per_step() -> None:
         pool = Pool(X, count, lambda: RBF(0.3)(X))
         assert len(KDPP(5).choose(pool, np.random.default_rng(0))) == 5
     message = "budget must be a whole number of at least 0, got"
-    refused(ValueError, message, KDPP, -1)
+    assert_refused(ValueError, message, KDPP, -1)
 
 
 def test_kdpp_plan_with_an_average_budget_spends_the_unused_part() -> None:

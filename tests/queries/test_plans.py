@@ -14,7 +14,7 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy.stats import chisquare
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tests.oracles import loops
 from tests.oracles.subsets import subsets
 from tvbandits import (
@@ -397,7 +397,7 @@ def test_bandit_raises_expert_error_for_other_errors(kind: type[Exception]) -> N
     play(bandit, 1, 2)
     state = bandit.state
     message = f"the expert failed on . points .*{kind.__name__}: wrong"
-    refused(ExpertError, message, bandit.tell, [[1.0]], [0.5], 3)
+    assert_refused(ExpertError, message, bandit.tell, [[1.0]], [0.5], 3)
     assert bandit.state is state
 
 
@@ -426,7 +426,9 @@ def test_tell_changes_nothing_if_the_expert_fails_on_a_reward() -> None:
     bandit = sparq(ObservingExpert())
     play(bandit, 1, 2)
     state = bandit.state
-    refused(ExpertError, "shown 1 rewards: OSError: disk is full", bandit.tell, [[1.0]], [-2.0])
+    assert_refused(
+        ExpertError, "shown 1 rewards: OSError: disk is full", bandit.tell, [[1.0]], [-2.0]
+    )
     assert bandit.state is state
 
 

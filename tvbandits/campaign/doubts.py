@@ -1,4 +1,4 @@
-"""Readings and times that are unusual: a person shall look at them before they are recorded."""
+"""Checks for unusual readings and times, which a person should confirm before they are recorded."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SMALLEST_TABLE = 20
 
 @dataclass(frozen=True)
 class Doubt:
-    """What is unusual about a reading.
+    """A text and values that say why a reading is unusual.
 
     Attributes
     ----------

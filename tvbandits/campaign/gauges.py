@@ -35,7 +35,7 @@ CHANGE_OF_OFFSET = 0.5
 def doubts_about_gauges(
     readings: Dataset, minimize: bool, name: Callable[[Array], str], confirmed: Mapping[str, float]
 ) -> dict[str, str]:
-    """Return what a person should look at, by the name of each place that it is about.
+    """Return a text for each place that is silent, stuck or stands out, by name.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def doubts_about_gauges(
 def attractive_offsets(
     readings: Dataset, rounds: Rounds, minimize: bool, name: Callable[[Array], str]
 ) -> dict[str, float]:
-    """Return by how much each place is off that stands out and attracts plays, by name.
+    """Return the offset of each place that stands out and attracts plays, by name.
 
     The rounds are those of the readings.
     """

@@ -109,17 +109,17 @@ class Names:
 
     @property
     def columns(self) -> list[str]:
-        """The columns that say where a reading was made: those of the table of sites, or coordinates."""
+        """Return the columns that locate a reading: those of the table of sites, or coordinates."""
         return list(self.table) or self.coordinates
 
     @property
     def context_names(self) -> list[str]:
-        """The names of the measured context."""
+        """Return the names of the context."""
         return list(self.domain.context_parameters)
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """The row of each site by its name."""
+        """Return the row of each site by its name."""
         return {name: row for row, name in enumerate(self.sites)}
 
     def row(self, name: str) -> int:

@@ -1,4 +1,4 @@
-"""The readings of a campaign: those that are repeated, were changed, or have expired."""
+"""Lookups of the readings in a journal: repeated, changed and expired ones."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class RecordedReadings:
 
     @cached_property
     def _counts(self) -> dict[bytes, Any]:
-        """The counts that rates were computed from, by place and time."""
+        """Return the counts from which rates were computed, by place and time."""
         counts: dict[bytes, Any] = {}
         for row in self._rows:
             if "counts" in row.arguments:
@@ -140,7 +140,7 @@ class RecordedReadings:
 
     @cached_property
     def _as_told(self) -> dict[bytes, list[list[float]]]:
-        """The values and variances as they were told, before any correction, by play."""
+        """Return the reported values and variances, before corrections, by place and time."""
         told = self._expired(math.inf)
         return _by_play(told, told.y, told.variance)
 

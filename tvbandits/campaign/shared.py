@@ -140,7 +140,7 @@ class SharedBandit:
 
     @property
     def names(self) -> Names:
-        """The names of points and sites."""
+        """Return the names of points and sites."""
         with self.outline() as outline:
             changes = outline.changes
             if self._names is None or self._names[0] != len(changes):
@@ -162,7 +162,7 @@ class SharedBandit:
 
     @property
     def silent_sites(self) -> dict[str, str]:
-        """By name the sites of which the last readings that were asked for did not come; what says so.
+        """Return the sites whose last requested readings did not arrive, each with the reason.
 
         A site counts once, whatever was measured beside it.
         """
@@ -340,12 +340,8 @@ class SharedBandit:
         return np.array([each not in ("new", "other") for each in verdicts], dtype=bool)
 
     def write_snapshot(self) -> None:
-        """Write a snapshot now, for which a state with many new readings is conditioned."""
-        from tvbandits.campaign.replay import condition_many
-
+        """Write a snapshot now."""
         with self._turn() as writer:
-            replay = writer.replay
-            replay.posterior = condition_many(replay.bandit.recipe, replay.bandit.state)
             self._snapshot(writer, always=True)
 
     def _find_row(self, request: Request, key: str | None) -> Row | None:
@@ -538,7 +534,7 @@ class SharedBandit:
             return
         if replay.expert is not None and not replay.expert.present:
             return
-        data = snapshot_data(replay.bandit.recipe, replay.bandit.state, replay.posterior)
+        data = snapshot_data(replay.bandit.recipe, replay.bandit.state)
         try:
             writer.turn.snapshot(replay.seq, replay.head, data)
         except StorageError as error:  # the operation itself is on the disk

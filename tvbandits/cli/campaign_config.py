@@ -512,8 +512,8 @@ def _kernel(section: Section, domain: Domain, learns: bool, length_unit: str) ->
 def check_expert(name: str, maker: str) -> None:
     """Raise a `ValueError` unless --expert is the maker in the configuration: the only code imported."""
     if name != maker:
-        needs = f"must be {maker}, as in its" if maker else "is for a campaign with a maker in its"
-        raise ValueError(f"--expert {needs} configuration, got {name}")
+        needs = f"be {maker}, as in" if maker else "be left out, since there is no maker in"
+        raise ValueError(f"--expert must {needs} the configuration, got {name}")
 
 
 def make_expert(maker: Any, budget: int | None) -> Expert:

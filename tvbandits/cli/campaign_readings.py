@@ -1,4 +1,4 @@
-"""The readings that people bring to a campaign, one by one or as a table: parsed, doubted and recorded.
+"""Commands that parse the readings of a user, check them and record them in a campaign.
 
 Each row of a table stands for itself: an error in one is reported with its line, and the others are
 recorded.
@@ -25,7 +25,6 @@ import typer
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.replay import MANY_READINGS
 from tvbandits.campaign.shared import Errors, Withdrawn, collect_errors
 from tvbandits.campaign.store.errors import CampaignError, ConflictError, DoubtfulReadingError
 from tvbandits.cli.campaign_tables import Reading, TableReadings, read_table
@@ -129,10 +128,6 @@ def tell(
     refusals, withdrawn = len(errors or ()), Withdrawn()
     pending = campaign.status.pending
     new = _record(campaign, rows, errors, withdrawn)
-    if (
-        new >= MANY_READINGS
-    ):  # else each forecast before the next decision would condition all of them
-        campaign.snapshot()
     total = len(rows) - (len(errors or ()) - refusals)
     texts = [(line, _text(error)) for line, error in errors or ()]
     by_line = sorted(dict.fromkeys(texts), key=lambda each: each[0])
@@ -160,8 +155,8 @@ def tell(
     is_unasked = new == 1 and not is_failed and campaign.status.pending == pending
     if path is None and reading.at is None and is_unasked:
         time = campaign.format_time(float(campaign.state.readings.t[-1]))
-        note = f"nobody was asked to read {reading.site}, so that this is its reading at {time}"
-        print(f"tvbandits: {escape(note)}: --at says another time", file=sys.stderr)
+        note = f"{reading.site} was not pending, so this reading is for {time}"
+        print(f"tvbandits: {escape(note)}: use --at for another time", file=sys.stderr)
     for text in refusals_text:
         print(f"tvbandits: {escape(text)}; left out", file=sys.stderr)
     if codes:
@@ -198,7 +193,7 @@ def _codes_text(campaign: Campaign, codes: Sequence[Mapping[str, Any]], file: st
     at = campaign.format_time(first["t"]) if campaign.clock is not None else f"{first['t']:.17g}"
     place = f"--site {shlex.quote(first['site'])} --at {shlex.quote(at)}"
     return (
-        f"--missing says that {plural(len(codes), 'recorded reading')} stand for none "
+        f"by --missing, {plural(len(codes), 'recorded reading')} would be none "
         f"({first_few(texts, MOST_LISTED)}); they stay until you withdraw them one by one: "
         f"tvbandits campaign retract "
         f"{shlex.quote(file)} {place}"

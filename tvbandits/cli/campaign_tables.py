@@ -1,4 +1,4 @@
-"""The tables of readings that people bring to a campaign, as readings line by line."""
+"""Tables of readings for a campaign, read line by line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COUNTS: dict[tuple[str, ...], Callable[..., Counted]] = {
 
 @dataclass(frozen=True)
 class Reading:
-    """A reading as people write it.
+    """A reading as a user writes it.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Reading:
 
     @property
     def y(self) -> list[float | None] | Counted:
-        """The value as `Campaign.tell` takes it: with its trials, where it was counted."""
+        """Return the value for `Campaign.tell`, with its trials if it is a count."""
         if self.value is None or self.trials is None:
             return [self.value]
         columns = self.value, self.variance, self.trials
@@ -80,7 +80,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class TableReadings:
-    """The readings of a table, and what else it has.
+    """The readings of a table, and notes on its other rows.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class TableReadings:
 
     @property
     def notes(self) -> dict[str, str]:
-        """What became of rows that are no readings of their own: "left_out" and "averaged"."""
+        """Return notes on rows that were left out or averaged: "left_out" and "averaged"."""
         notes = {"left_out": ", ".join(self.omissions), "averaged": self.averaged}
         return {name: text for name, text in notes.items() if text}
 
@@ -112,7 +112,7 @@ def read_table(
     yes: bool = False,
     is_alone: bool = True,
 ) -> TableReadings:
-    """Return the readings of a CSV, and in words what of it is left out.
+    """Return the readings of a CSV, and notes on the rows that are left out.
 
     It is not alone if its options are those of a table of sites, too, which may have other columns.
 
@@ -314,10 +314,10 @@ def _check_header(
     if not (counts or "reward" in columns) or not has_place:
         coordinates = "" if arms else f", {', '.join(names.columns)}"
         raise ValueError(
-            f"there must be columns site (or what --station names{coordinates}), and reward (or "
-            f"successes and trials, or events and exposure); there are: {', '.join(header)}. Of another "
-            "table, name the columns by --time, --station and --value; `tvbandits data info` shows how "
-            "it is read"
+            f"there must be columns site (or the column of --station{coordinates}), and reward (or "
+            f"successes and trials, or events and exposure); there are: {', '.join(header)}. For other "
+            "tables, name the columns by --time, --station and --value; `tvbandits data info` shows "
+            "how it reads them"
         )
     expected = {"site", "time", "reward", "variance", "key", "who", *counts}
     expected |= {name.lower() for name in (*names.columns, *names.context_names)}

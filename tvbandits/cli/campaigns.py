@@ -1,4 +1,4 @@
-"""The `campaign` sub-commands of the command line, for people with a phone and for cron jobs."""
+"""The `campaign` sub-commands of the command line, for people and for cron jobs."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Result:
 
     @property
     def shown(self) -> pd.DataFrame:
-        """The rows of the problems that the command names; a folder may have more."""
+        """Return the rows of the problems that the command names; the folder may have others."""
         return self.rows[self.rows["problem"].isin(list(self.problems))]
 
     def print(self) -> None:

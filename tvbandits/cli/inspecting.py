@@ -1,4 +1,4 @@
-"""The commands that show what there is: policies, problems, what a file holds, and data to download."""
+"""The commands that list policies and problems, describe a file, and download data."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ class CountOptions:
 
     @property
     def given(self) -> dict[str, float]:
-        """The options that the user has set, by name: none, or the two of one kind of count.
+        """Return the options that the user has set, by name: none, or the two of one kind of count.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class TableOptions:
         Option(
             metavar="day|month|FORMAT|s|ms",
             help="What comes first in 03/02/2026; or the format of times, such as %d.%m.%y %H:%M; or "
-            "the unit of numbers that count from 1970.",
+            "the unit of times that count from 1970.",
         ),
     ] = None
     time: Annotated[
@@ -163,7 +163,7 @@ class TableOptions:
 
     @property
     def given(self) -> dict[str, Any]:
-        """The options that the user has set, by name."""
+        """Return the options that the user has set, by name."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
 

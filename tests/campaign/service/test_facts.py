@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import norm
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.silent import Silent
+from tests.helpers.silent import SilentExpert
 from tvbandits import Box, Campaign, Candidates, Clock, Integer, Space, policies
 from tvbandits.campaign.service.page import Facts, StationFacts
 from tvbandits.campaign.status import HALF_WIDTH
@@ -81,7 +81,7 @@ def test_a_biased_station(
 ) -> None:
     chance = np.random.default_rng(0).normal(0, 0.1, pairs)
     bandit = policies.frugal_gp_ucb(
-        SITES, kernel=RBF(2.0), noise_variance=0.01, expert=Silent(), queries_per_step=2
+        SITES, kernel=RBF(2.0), noise_variance=0.01, expert=SilentExpert(), queries_per_step=2
     )
     with campaign(tmp_path, bandit) as made:
         for t in range(1, pairs + 1):
@@ -93,7 +93,7 @@ def test_a_biased_station(
 
 def test_an_expert_hides_no_station_that_is_stuck(tmp_path: Path) -> None:
     bandit = policies.frugal_gp_ucb(
-        SITES, kernel=RBF(2.0), noise_variance=0.01, expert=Silent(), queries_per_step=2
+        SITES, kernel=RBF(2.0), noise_variance=0.01, expert=SilentExpert(), queries_per_step=2
     )
     with campaign(tmp_path, bandit) as made:
         for t in range(1, 6):

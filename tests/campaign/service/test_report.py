@@ -11,7 +11,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.browser import open_page
-from tests.helpers.silent import Silent
+from tests.helpers.silent import SilentExpert
 from tvbandits import Box, Campaign, Candidates, Clock, policies
 from tvbandits.campaign.service.page import MOST_DOTS, campaign_page
 from tvbandits.campaign.service.pictures import dots
@@ -30,7 +30,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     about = {"names": json.dumps(NAMES), "title": "Ozone <network>", "unit": "ppb"}
     about["coordinates"] = json.dumps(["km <b>east", "km north"])
     bandit = policies.frugal_gp_ucb(
-        SITES, kernel=RBF(3.0), noise_variance=0.04, expert=Silent(), queries_per_step=2
+        SITES, kernel=RBF(3.0), noise_variance=0.04, expert=SilentExpert(), queries_per_step=2
     )
     clock = Clock("1D", "2024-05-01")
     with Campaign.create(folder / "c.db", bandit, clock=clock, about=about) as campaign:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.attack.postgresql import Server, why_not
 from tests.campaign.service.serving import new_bandit
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Campaign
 from tvbandits.campaign.service import Tokens
 from tvbandits.campaign.store.errors import ClosedCampaignError, NoCampaignError
@@ -53,23 +53,23 @@ def test_database_holds_no_token(place: Path) -> None:
 def test_odd_tokens_are_refused(place: Path, name: str, roles: list[str], value: str) -> None:
     with Tokens(place) as tokens:
         tokens.new("anna", ["read"])
-        refused(ValueError, value, tokens.new, name, roles)
+        assert_refused(ValueError, value, tokens.new, name, roles)
         assert tokens.names == ("anna",)
-        refused(ValueError, "carl", tokens.revoke, "carl")
+        assert_refused(ValueError, "carl", tokens.revoke, "carl")
 
 
 def test_tokens_need_a_campaign(tmp_path: Path) -> None:
-    refused(NoCampaignError, "none.db", Tokens, tmp_path / "none.db")
+    assert_refused(NoCampaignError, "none.db", Tokens, tmp_path / "none.db")
     assert not [*tmp_path.iterdir()]
     with closing(sqlite3.connect(tmp_path / "other.db")) as other:
         other.execute("CREATE TABLE tokens (name TEXT)")
-    refused(NoCampaignError, "other.db", Tokens, tmp_path / "other.db")
+    assert_refused(NoCampaignError, "other.db", Tokens, tmp_path / "other.db")
 
 
 def test_closed_tokens_say_so(place: Path) -> None:
     tokens = Tokens(place)
     tokens.close()
-    refused(ClosedCampaignError, "c.db", tokens.holder, "tvb_x")
+    assert_refused(ClosedCampaignError, "c.db", tokens.holder, "tvb_x")
 
 
 def test_campaign_with_tokens_is_as_before(place: Path) -> None:
@@ -86,7 +86,7 @@ def test_who_opened_tokens_before_sees_what_others_changed(place: Path) -> None:
     with Tokens(place) as one, Tokens(place) as other:
         anna = one.new("anna", ["read"])
         bert = other.new("bert", ["read"])
-        refused(ValueError, "bert", one.new, "bert", ["read"])
+        assert_refused(ValueError, "bert", one.new, "bert", ["read"])
         other.revoke("anna")
         one.new("carl", ["read"])
         assert one.names == other.names == ("bert", "carl")
@@ -132,7 +132,7 @@ def test_tokens_of_a_campaign_on_a_server(tmp_path: Path) -> None:
             found = other.holder(token)
             assert found is not None
             assert (found.name, found.roles) == ("anna", {"tell"})
-            refused(ValueError, "anna", other.new, "anna", ["read"])
+            assert_refused(ValueError, "anna", other.new, "anna", ["read"])
             other.revoke("anna")
             assert one.holder(token) is None
         campaign.tell([[0.0]], [1.0], 1)

@@ -13,8 +13,8 @@ import requests
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.campaign.service.serving import DOMAIN, Served, new_bandit, serving
-from tests.helpers.refusals import refused
-from tests.helpers.silent import Silent
+from tests.helpers.refusals import assert_refused
+from tests.helpers.silent import SilentExpert
 from tests.places import ROOT
 from tvbandits import Campaign, Candidates, Clock, Limit, Space, policies, rate
 from tvbandits.campaign.service import Remote, RemoteError
@@ -55,12 +55,12 @@ def test_script_plays_the_service_like_a_bandit(served: Served) -> None:
 
 def test_remote_refuses_what_is_no_service(served: Served) -> None:
     for address in ("ftp://localhost", "localhost:8000", "http://"):
-        refused(ValueError, "address", Remote, address, "tvb_x")
-    refused(RemoteError, "401", Remote(served.address, "tvb_x").get, "/status")
-    refused(RemoteError, "403", remote_of(served, "read").ask, 1)
-    refused(RemoteError, "404", remote_of(served).get, "/nothing")
+        assert_refused(ValueError, "address", Remote, address, "tvb_x")
+    assert_refused(RemoteError, "401", Remote(served.address, "tvb_x").get, "/status")
+    assert_refused(RemoteError, "403", remote_of(served, "read").ask, 1)
+    assert_refused(RemoteError, "404", remote_of(served).get, "/nothing")
     away = Remote("http://127.0.0.1:9", "tvb_x", timeout=0.1)
-    refused(RemoteError, "127.0.0.1:9/status", away.get, "/status")
+    assert_refused(RemoteError, "127.0.0.1:9/status", away.get, "/status")
 
 
 def test_move_cost(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_move_cost(tmp_path: Path) -> None:
         assert np.linalg.norm(remote.ask(2, near=1.0) - DOMAIN.X[0]) <= 1.0
         assert len(remote.get("/history")["rows"]) == 2
         for near, shown in ((-1.0, "-1.0"), ("2", "'2'"), (True, "true")):
-            refused(RemoteError, f"near.*, got {shown}", remote.ask, 2, near=near)
+            assert_refused(RemoteError, f"near.*, got {shown}", remote.ask, 2, near=near)
 
 
 def test_limits(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_limits(tmp_path: Path) -> None:
         assert len(served.campaign.state.outcomes["noise_level"].rewards) == 4
         found = remote.post("/predict", points=DOMAIN.X[:5], t=6, outcome="noise_level")
         assert min(found["mean"]) > 45.0
-        refused(RemoteError, "weight", remote.tell, X, [0.0], 6, outcomes={"weight": [1.0]})
+        assert_refused(RemoteError, "weight", remote.tell, X, [0.0], 6, outcomes={"weight": [1.0]})
         cookies = {"tvbandits": served.tokens["read"]}
         page = requests.get(served.address, cookies=cookies, timeout=120).text
         assert "limit violations" in page
@@ -151,7 +151,12 @@ def test_repeated_request_has_the_same_reply(served: Served) -> None:
 
 def test_repeated_answer_has_the_same_reply(tmp_path: Path) -> None:
     brought = policies.frugal_gp_ucb(
-        DOMAIN, kernel=RBF(1.0), noise_variance=0.01, expert=Silent(), queries_per_step=2, seed=3
+        DOMAIN,
+        kernel=RBF(1.0),
+        noise_variance=0.01,
+        expert=SilentExpert(),
+        queries_per_step=2,
+        seed=3,
     )
     with serving(tmp_path, brought) as served:
         said = {
@@ -198,8 +203,10 @@ def test_sites_come_and_go(tmp_path: Path) -> None:
         assert left == served.campaign.sites
         assert (len(left), first in left, "new" in left) == (len(DOMAIN), False, True)
         remote.tell(["new"], [3.0], 1)
-        refused(RemoteError, second, remote.post, "/sites", add={second: None})
-        refused(RemoteError, "403", remote_of(served, "read").post, "/sites", add={first: None})
+        assert_refused(RemoteError, second, remote.post, "/sites", add={second: None})
+        assert_refused(
+            RemoteError, "403", remote_of(served, "read").post, "/sites", add={first: None}
+        )
         assert served.campaign.verify().consistent
 
 
@@ -405,7 +412,7 @@ def test_context(tmp_path: Path) -> None:
             found = remote.post("/predict", points=point, t=3, context={"outside": -4.0})
             assert abs(found["mean"][0] - 0.25) < 0.1
         assert remote.get("/recommend", t=3, context="outside=1.5")["point"][1] == 1.5
-        refused(RemoteError, "outside.*99", remote.ask, 4, context={"outside": 99})
+        assert_refused(RemoteError, "outside.*99", remote.ask, 4, context={"outside": 99})
 
 
 # --- what docs/service.md says of every POST is what the service takes and gives
@@ -424,7 +431,9 @@ def test_every_body_and_reply_of_the_docs_is_one_of_the_service(tmp_path: Path) 
     place = tmp_path / "documented.db"
     campaign = Campaign.create(
         place,
-        policies.frugal_gp_ucb(sites, noise_variance=1.0, expert=Silent(), queries_per_step=2),
+        policies.frugal_gp_ucb(
+            sites, noise_variance=1.0, expert=SilentExpert(), queries_per_step=2
+        ),
         about={"names": json.dumps(["AQ01", "AQ07"])},
         clock=Clock(unit="1h", origin="2026-01-01"),
     )
@@ -518,7 +527,7 @@ def test_a_site_that_stands_out_is_confirmed(served: Served) -> None:
         served.campaign.tell(DOMAIN.X, y, t, sure=True)
     remote = remote_of(served)
     assert {*remote.get("/status")["doubtful"]} == {"S7"}
-    refused(RemoteError, "S1 does not stand out", remote.post, "/sites", confirm=["S1"])
+    assert_refused(RemoteError, "S1 does not stand out", remote.post, "/sites", confirm=["S1"])
     reply = {"added": [], "retired": [], "confirmed": ["S7"]}
     assert remote.post("/sites", confirm=["S7"]) == reply
     assert remote.get("/status")["doubtful"] == {}

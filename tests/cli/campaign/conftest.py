@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.helpers.commands import Command, commands, fine
+from tests.helpers.commands import Command, check_success, commands
 from tests.helpers.folders import fill_once
 
 SITES = "site,km\nA,0\nB,2\nC,4\nD,6\n"
@@ -38,7 +38,7 @@ def place(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, req
     def new() -> None:
         (tmp_path / "sites.csv").write_text(SITES)
         (tmp_path / "c.toml").write_text(config)
-        fine(command("new", "c.db", "--config", "c.toml"))
+        check_success(command("new", "c.db", "--config", "c.toml"))
 
     fill_once(config, tmp_path, new)
     return tmp_path / "c.db"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.commands import Command, fine, one_line
+from tests.helpers.commands import Command, check_error_line, check_success
 from tvbandits import Campaign
 
 CONFIG = """
@@ -30,17 +30,17 @@ def asked(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
     Path("sites.csv").write_text("site,km\nA,0\nB,2\nC,4\nD,6\n")
     Path("c.toml").write_text(CONFIG)
-    fine(command("new", "c.db", "--config", "c.toml"))
+    check_success(command("new", "c.db", "--config", "c.toml"))
     rows = "".join(f"{'ABCD'[i % 4]},{1 + i // 4},{19 + i / 10}\n" for i in range(16))
     Path("day.csv").write_text(f"site,time,reward\n{rows}")
-    fine(command("tell", "c.db", "--csv", "day.csv"))
-    site = re.split("[;\\n]", fine(command("questions", "c.db", "--at", 5)))[0]
+    check_success(command("tell", "c.db", "--csv", "day.csv"))
+    site = re.split("[;\\n]", check_success(command("questions", "c.db", "--at", 5)))[0]
     return Path("c.db"), site
 
 
 def test_questions_say_what_time_they_are_about(asked: tuple[Path, str], command: Command) -> None:
     file, _ = asked
-    fine(command("tell", file, "--site", "A", "--reward", 19.5, "--at", 6))
+    check_success(command("tell", file, "--site", "A", "--reward", 19.5, "--at", 6))
     said = command("questions", file, "--format", "json")
     assert json.loads(said.out)["t"] == 6
     assert "for 2024-01-01 06:00:00" in said.err
@@ -53,10 +53,10 @@ def test_an_answer_far_from_the_readings_is_doubted(
 ) -> None:
     file, site = asked
     said = ("answer", file, "--site", site, "--value")
-    one_line(command(*said, 1927), f"{site}: 1927 is far from .*: add --yes if it is right")
+    check_error_line(command(*said, 1927), f"{site}: 1927 is far from .*: add --yes if it is right")
     with Campaign.open(file) as campaign:
         assert len(campaign.state.answers) == 0
-    assert fine(command(*said, 19.27)).startswith("1 new answer;")
+    assert check_success(command(*said, 19.27)).startswith("1 new answer;")
 
 
 def test_an_answer_to_what_nobody_asked_names_the_open_questions(
@@ -64,11 +64,11 @@ def test_an_answer_to_what_nobody_asked_names_the_open_questions(
 ) -> None:
     file, site = asked
     other = next(name for name in "ABCD" if name != site)
-    one_line(
+    check_error_line(
         command("answer", file, "--site", other, "--value", 19, "--at", "2024-01-01 02:00"),
         f"about {other} at 2024-01-01 02:00:00; open questions: .*{site} at 2024-01-01 05:00:00",
     )
-    fine(command("answer", file, "--site", site, "--value", 19.27))
+    check_success(command("answer", file, "--site", site, "--value", 19.27))
     with Campaign.open(file) as campaign:  # at the time of its question
         assert campaign.state.answers.t.tolist() == [5.0]
 
@@ -77,8 +77,8 @@ def test_another_answer_to_the_same_question_names_place_and_time(
     command: Command, asked: tuple[Path, str]
 ) -> None:
     file, site = asked
-    fine(command("answer", file, "--site", site, "--value", 19.27))
-    one_line(
+    check_success(command("answer", file, "--site", site, "--value", 19.27))
+    check_error_line(
         command("answer", file, "--site", site, "--value", 19.5),
         f"already an answer about {site} at 2024-01-01 05:00:00: 19.27; .*correct --answer",
     )
@@ -88,19 +88,21 @@ def test_an_answer_that_nobody_had_can_come_later(
     command: Command, asked: tuple[Path, str]
 ) -> None:
     file, site = asked
-    fine(command("answer", file, "--site", site, "--value", "nan"))
-    again = fine(command("answer", file, "--site", site, "--value", "nan"))
+    check_success(command("answer", file, "--site", site, "--value", "nan"))
+    again = check_success(command("answer", file, "--site", site, "--value", "nan"))
     assert again.startswith("0 new answers, 1 already recorded")
-    assert fine(command("answer", file, "--site", site, "--value", 19)).startswith("1 new answer;")
+    assert check_success(command("answer", file, "--site", site, "--value", 19)).startswith(
+        "1 new answer;"
+    )
 
 
 def test_an_answer_can_be_corrected_and_withdrawn(
     command: Command, asked: tuple[Path, str]
 ) -> None:
     file, site = asked
-    fine(command("answer", file, "--site", site, "--value", 1927, "--yes"))
-    one_line(command("correct", file, "--site", site, "--answer", 1926), "1926 is far from")
-    said = fine(command("correct", file, "--site", site, "--answer", 19.27))
+    check_success(command("answer", file, "--site", site, "--value", 1927, "--yes"))
+    check_error_line(command("correct", file, "--site", site, "--answer", 1926), "1926 is far from")
+    said = check_success(command("correct", file, "--site", site, "--answer", 19.27))
     assert said == (
         f"corrected: {site} at 2024-01-01 05:00:00, which was 1927 and is 19.27 now; "
         "1 answer in all\n"
@@ -109,24 +111,28 @@ def test_an_answer_can_be_corrected_and_withdrawn(
         assert campaign.state.answers.y.tolist() == [19.27]
         changed = campaign.history[campaign.history["kind"] == "corrected"]
         assert changed["reward"].tolist() == [1927.0]
-    said = fine(command("retract", file, "--site", site, "--answer"))
+    said = check_success(command("retract", file, "--site", site, "--answer"))
     assert said.endswith("which was 19.27; 0 answers in all\n")
-    one_line(command("retract", file, "--site", site, "--answer"), f"no answer about {site}; there")
+    check_error_line(
+        command("retract", file, "--site", site, "--answer"), f"no answer about {site}; there"
+    )
     with Campaign.open(file) as campaign:
         assert len(campaign.state.answers) == 0
         assert campaign.verify().consistent
     # The question is open again.
-    assert fine(command("answer", file, "--site", site, "--value", 20)).startswith("1 new answer;")
+    assert check_success(command("answer", file, "--site", site, "--value", 20)).startswith(
+        "1 new answer;"
+    )
 
 
 def test_a_corrected_answer_leaves_the_beliefs_of_the_right_one(
     command: Command, asked: tuple[Path, str]
 ) -> None:
     file, site = asked
-    fine(command("backup", file, "twin.db"))
-    fine(command("answer", "twin.db", "--site", site, "--value", 19.27))
-    fine(command("answer", file, "--site", site, "--value", 1927, "--yes"))
-    fine(command("correct", file, "--site", site, "--answer", 19.27))
+    check_success(command("backup", file, "twin.db"))
+    check_success(command("answer", "twin.db", "--site", site, "--value", 19.27))
+    check_success(command("answer", file, "--site", site, "--value", 1927, "--yes"))
+    check_success(command("correct", file, "--site", site, "--answer", 19.27))
     with Campaign.open(file) as campaign, Campaign.open("twin.db") as twin:
         X = campaign.recipe.domain.X  # type: ignore[union-attr]
         mean, deviation = campaign.predict(X, 6.0)

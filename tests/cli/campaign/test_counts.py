@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.commands import Command, fine, one_line
+from tests.helpers.commands import Command, check_error_line, check_success
 from tvbandits import Campaign
 
 CONFIG = """
@@ -20,25 +20,25 @@ name = "adaptive-gp-ucb"
 def letters(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
     Path("c.toml").write_text(CONFIG)
-    fine(command("new", "c.db", "--config", "c.toml"))
+    check_success(command("new", "c.db", "--config", "c.toml"))
     return "c.db"
 
 
 def test_a_large_batch_is_listed_by_arm(command: Command, letters: str) -> None:
-    said = fine(command("ask", letters, "--at", 1, "-n", 90))
+    said = check_success(command("ask", letters, "--at", 1, "-n", 90))
     counts = {part.split()[0]: int(part.split("(")[1].split()[0]) for part in said.split("; ")}
     assert sum(counts.values()) == 90
     assert {*counts} <= {"red", "green", "blue"}
-    assert len(fine(command("status", letters))) < 400
+    assert len(check_success(command("status", letters))) < 400
 
 
 def test_a_table_of_counts_reports_all_plays_of_its_batch(command: Command, letters: str) -> None:
     said = command("ask", letters, "--at", 1, "-n", 90, "--format", "json")
-    arms = {each["site"] for each in json.loads(fine(said))["points"]}
-    fine(command("ask", letters, "--at", 2, "-n", 4))
+    arms = {each["site"] for each in json.loads(check_success(said))["points"]}
+    check_success(command("ask", letters, "--at", 2, "-n", 4))
     rows = "".join(f"{arm},1,{k},40\n" for k, arm in enumerate(sorted(arms), start=1))
     Path("day.csv").write_text(f"site,time,successes,trials\n{rows}")
-    fine(command("tell", letters, "--csv", "day.csv"))
+    check_success(command("tell", letters, "--csv", "day.csv"))
     with Campaign.open(letters) as campaign:
         assert [each.t for each in campaign.pending_points] == [2.0] * 4
         assert campaign.pending.tolist() == campaign.state.pending.X.tolist()
@@ -48,27 +48,29 @@ def test_a_table_of_counts_reports_all_plays_of_its_batch(command: Command, lett
 def test_the_column_of_arms_may_have_another_name(command: Command, letters: str) -> None:
     Path("arms.csv").write_text("Arm,time,successes,trials\nred,1,3,40\n")
     Path("ads.csv").write_text("ad;hour;successes;trials\nblue;2;5;50\n")
-    fine(command("tell", letters, "--csv", "arms.csv"))
-    fine(command("tell", letters, "--csv", "ads.csv", "--station", "ad", "--time", "hour"))
+    check_success(command("tell", letters, "--csv", "arms.csv"))
+    check_success(command("tell", letters, "--csv", "ads.csv", "--station", "ad", "--time", "hour"))
     with Campaign.open(letters) as campaign:
         rows = campaign.history[["time", "site", "reward"]].to_numpy().tolist()
     assert rows == [[1.0, "red", 3 / 40], [2.0, "blue", 5 / 50]]
 
 
 def test_drop_all_gives_up_the_rest_of_a_batch(command: Command, letters: str) -> None:
-    fine(command("ask", letters, "--at", 1, "-n", 90))
-    one_line(command("drop", letters), "--site, or --all")
+    check_success(command("ask", letters, "--at", 1, "-n", 90))
+    check_error_line(command("drop", letters), "--site, or --all")
     with Campaign.open(letters) as campaign:
         reds = [each.place for each in campaign.pending_points].count("red")
-    said = fine(command("drop", letters, "--site", "red", "--all"))
+    said = check_success(command("drop", letters, "--site", "red", "--all"))
     assert said == f"dropped; {90 - reds} still pending\n"
-    assert fine(command("drop", letters, "--all")) == "dropped; 0 still pending\n"
-    one_line(command("drop", letters, "--all"), "nothing is pending")
+    assert check_success(command("drop", letters, "--all")) == "dropped; 0 still pending\n"
+    check_error_line(command("drop", letters, "--all"), "nothing is pending")
 
 
 def test_arms_without_trials_are_no_plays_that_failed(command: Command, letters: str) -> None:
     Path("day.csv").write_text("site,time,successes,trials\nred,1,3,40\ngreen,1,0,0\n")
-    assert "left out: 1 row without trials" in fine(command("tell", letters, "--csv", "day.csv"))
+    assert "left out: 1 row without trials" in check_success(
+        command("tell", letters, "--csv", "day.csv")
+    )
     with Campaign.open(letters) as campaign:
         assert (campaign.status.readings, campaign.status.failed) == (1, 0)
 
@@ -80,8 +82,8 @@ def test_rates_that_differ_are_not_taken_for_noise(command: Command, letters: st
         for arm, k in (("red", 8), ("green", 60), ("blue", 160))
     )
     Path("day.csv").write_text(f"site,time,successes,trials\n{rows}")
-    fine(command("tell", letters, "--csv", "day.csv"))
-    said = fine(command("status", letters, "--best"))
+    check_success(command("tell", letters, "--csv", "day.csv"))
+    said = check_success(command("status", letters, "--best"))
     assert "best: blue" in said
     assert "no reading has differed" not in said
     assert "from 0 readings" not in said

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from sklearn.gaussian_process.kernels import RBF
 
-from tests.helpers.commands import Command, fine
+from tests.helpers.commands import Command, check_success
 from tvbandits import Campaign, Candidates, Space, policies
 
 EVIL = "a\x1b]0;owned\x07\u202eb\nc\u2066"
@@ -45,7 +45,7 @@ def test_names_of_sites_are_printed_escaped(command: Command, tmp_path: Path, ve
     name, *more = verb
     place = tmp_path / "c.db"
     arguments = ["sites", "retire", place, "d"] if name == "sites" else [name, place, *more]
-    said = fine(command(*arguments))
+    said = check_success(command(*arguments))
     assert said.replace("\n", "").isprintable()
     if name in ("status", "history", "forecast"):
         assert SHOWN in said
@@ -54,6 +54,6 @@ def test_names_of_sites_are_printed_escaped(command: Command, tmp_path: Path, ve
 def test_words_of_a_space_are_printed_escaped(command: Command, tmp_path: Path) -> None:
     on_words(tmp_path / "c.db")
     for verb in (("ask", "--at", 3), ("status", "--best"), ("history",)):
-        said = fine(command(verb[0], tmp_path / "c.db", *verb[1:]))
+        said = check_success(command(verb[0], tmp_path / "c.db", *verb[1:]))
         assert said.replace("\n", "").isprintable()
     assert SHOWN in said

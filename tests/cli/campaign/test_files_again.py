@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.campaign.conftest import CONFIG
-from tests.helpers.commands import Command, fine, one_line
+from tests.helpers.commands import Command, check_error_line, check_success
 from tvbandits import Campaign
 
 LINES = ["A,1,5.0", "B,1,6.0", "C,1,5.5", "D,1,6.5", "A,2,5.0", "B,2,6.0", "C,2,5.4", "D,2,900"]
@@ -16,21 +16,25 @@ LINES = ["A,1,5.0", "B,1,6.0", "C,1,5.5", "D,1,6.5", "A,2,5.0", "B,2,6.0", "C,2,
 @pytest.fixture
 def imported(command: Command, place: Path) -> Path:
     Path("day.csv").write_text("site,time,reward\n" + "\n".join(LINES) + "\n")
-    fine(command("tell", place, "--csv", "day.csv", "--yes"))
+    check_success(command("tell", place, "--csv", "day.csv", "--yes"))
     return place
 
 
 def test_tell_csv_lists_what_was_retracted_or_moved(command: Command, imported: Path) -> None:
-    fine(command("retract", imported, "--site", "D", "--at", 2))
-    fine(command("correct", imported, "--site", "A", "--at", 2, "--to", 3))
-    said = fine(command("tell", imported, "--csv", "day.csv"))  # nor does 900 need --yes again
+    check_success(command("retract", imported, "--site", "D", "--at", 2))
+    check_success(command("correct", imported, "--site", "A", "--at", 2, "--to", 3))
+    said = check_success(
+        command("tell", imported, "--csv", "day.csv")
+    )  # nor does 900 need --yes again
     assert said.startswith(
         "0 new readings, 6 already recorded, 2 left out as withdrawn before (A at t = 2: 5 was moved to "
         "t = 3 by "
     )
     assert "D at t = 2: 900 was retracted by " in said
     assert "; to record one again, give it its own --key); 7 readings in all" in said
-    values = json.loads(fine(command("tell", imported, "--csv", "day.csv", "--format", "json")))
+    values = json.loads(
+        check_success(command("tell", imported, "--csv", "day.csv", "--format", "json"))
+    )
     assert [each["line"] for each in values["withdrawn"]] == [6, 9]
     assert (values["received"], values["new"], values["readings"]) == (8, 0, 7)
 
@@ -38,11 +42,11 @@ def test_tell_csv_lists_what_was_retracted_or_moved(command: Command, imported: 
 def test_new_rows_beside_withdrawn_ones_of_their_time_are_told(
     command: Command, imported: Path
 ) -> None:
-    fine(command("retract", imported, "--site", "D", "--at", 2))
-    fine(command("retract", imported, "--site", "A", "--at", 2))
+    check_success(command("retract", imported, "--site", "D", "--at", 2))
+    check_success(command("retract", imported, "--site", "A", "--at", 2))
     rows = [*LINES[4:], "A,3,5.1", "B,3,6.1"]
     Path("day.csv").write_text("site,time,reward\n" + "\n".join(rows) + "\n")
-    said = fine(command("tell", imported, "--csv", "day.csv"))
+    said = check_success(command("tell", imported, "--csv", "day.csv"))
     assert said.startswith("2 new readings, 2 already recorded, 2 left out as withdrawn before (")
     with Campaign.open(imported) as campaign:
         assert campaign.status.readings == 8
@@ -51,16 +55,20 @@ def test_new_rows_beside_withdrawn_ones_of_their_time_are_told(
 
 def test_one_reading_comes_back_under_a_key(command: Command, imported: Path) -> None:
     reading = ("tell", imported, "--site", "D", "--at", 2, "--reward", 900)
-    fine(command("retract", imported, "--site", "D", "--at", 2))
-    assert "1 left out as withdrawn before (D at t = 2: 900 was retr" in fine(command(*reading))
+    check_success(command("retract", imported, "--site", "D", "--at", 2))
+    assert "1 left out as withdrawn before (D at t = 2: 900 was retr" in check_success(
+        command(*reading)
+    )
     said = command(*reading, "--key", "it was right", "--yes")
-    assert fine(said).startswith("1 new reading; 8 readings in all")
+    assert check_success(said).startswith("1 new reading; 8 readings in all")
 
 
 def test_accepted_rows_of_a_file_are_not_doubted_again(command: Command, imported: Path) -> None:
-    assert fine(command("tell", imported, "--csv", "day.csv")).startswith("0 new readings, 8 al")
+    assert check_success(command("tell", imported, "--csv", "day.csv")).startswith(
+        "0 new readings, 8 al"
+    )
     Path("day.csv").write_text("site,time,reward\n" + "\n".join([*LINES, "A,3,-900"]) + "\n")
-    one_line(command("tell", imported, "--csv", "day.csv", "--site", "A"), "--csv cannot")
+    check_error_line(command("tell", imported, "--csv", "day.csv", "--site", "A"), "--csv cannot")
     said = command("tell", imported, "--csv", "day.csv")
     assert said.status == 2
     assert "line 10: A: -900 is far" in said.err
@@ -84,8 +92,8 @@ def test_one_wrong_row_among_those_of_its_time_is_left_out_alone(
 def test_accepted_rows_with_keys_are_not_doubted_again(command: Command, imported: Path) -> None:
     Path("day.csv").write_text("site,time,reward,key\nA,3,5.1,a\nB,3,-900,b\n")
     assert command("tell", imported, "--csv", "day.csv").status == 2
-    fine(command("tell", imported, "--csv", "day.csv", "--yes"))
-    said = fine(command("tell", imported, "--csv", "day.csv"))
+    check_success(command("tell", imported, "--csv", "day.csv", "--yes"))
+    said = check_success(command("tell", imported, "--csv", "day.csv"))
     assert said.startswith("0 new readings, 2 already recorded")
 
 
@@ -99,17 +107,19 @@ def test_readings_that_a_later_import_calls_missing_are_named_with_the_command_t
     clock = '\n[clock]\nunit = "1h"\norigin = "2026-01-01"\n'
     config = CONFIG.format(context="").replace("noise_sd = 0.1", noise)
     Path("c.toml").write_text(config + clock)
-    fine(command("new", "c.db", "--config", "c.toml"))
+    check_success(command("new", "c.db", "--config", "c.toml"))
     rows = ["2026-01-01 00:00,1.0,-9999", "2026-01-01 01:00,-9999,2", "2026-01-01 02:00,1,3"]
     Path("f.csv").write_text("time,A,B b\n" + "\n".join(rows) + "\n")
-    fine(command("tell", "c.db", "--csv", "f.csv", "--yes"))
+    check_success(command("tell", "c.db", "--csv", "f.csv", "--yes"))
     again = command("tell", "c.db", "--csv", "f.csv", "--missing", "-9999")
     assert again.out.startswith("0 new readings, 4 already recorded; 6 readings in all")
     assert "B b at 2026-01-01 00:00:00: -9999, A at 2026-01-01 01:00:00: -9999" in again.err
     for _ in range(2):
         line = command("tell", "c.db", "--csv", "f.csv", "--missing", "-9999").err
         retract = shlex.split(line.rpartition("tvbandits campaign ")[2])
-        fine(command(*retract))
-    assert fine(command("tell", "c.db", "--csv", "f.csv", "--missing", "-9999")).startswith("0 new")
+        check_success(command(*retract))
+    assert check_success(
+        command("tell", "c.db", "--csv", "f.csv", "--missing", "-9999")
+    ).startswith("0 new")
     with Campaign.open("c.db") as campaign:
         assert sorted(campaign.state.readings.y.tolist()) == [1.0, 1.0, 2.0, 3.0]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.helpers.commands import Command, commands, fine, one_line
+from tests.helpers.commands import Command, check_error_line, check_success, commands
 from tvbandits import Campaign, Clock, policies
 from tvbandits.datasets import FileOptions, sensor_field
 
@@ -34,31 +34,33 @@ def write(name: str, times: list[str], above: str = "") -> None:
 
 
 def test_new_without_a_station_leaves_it_out_of_sites_and_history(command: Command) -> None:
-    out = fine(command("new", "c.db", *NEW, "--without", "Eck"))
+    out = check_success(command("new", "c.db", *NEW, "--without", "Eck"))
     assert "columns that are not sites ('Eck')" in out
-    assert "Eck" not in fine(command("sites", "list", "c.db"))
+    assert "Eck" not in check_success(command("sites", "list", "c.db"))
 
 
 def test_new_names_a_sensor_that_was_stuck_in_the_history(command: Command) -> None:
     rows = [f"{t:%Y-%m-%d %H:%M};{i % 7};{i % 5};{9 if 10 <= i < 50 else i % 3}"
             for i, t in enumerate(HOURS.tz_convert("UTC"))]  # fmt: skip
     Path("past.csv").write_text("\n".join(["Datum;Am Dom;Bad Süd;Eck", *rows]) + "\n")
-    out = fine(command("new", "c.db", *NEW, "--clock", "1h", "--yes"))
+    out = check_success(command("new", "c.db", *NEW, "--clock", "1h", "--yes"))
     stretch = "Eck repeats 9 in 40 rounds, 2026-03-27 09:00:00 to 2026-03-29 00:00:00"
     assert f"note: {stretch}, is that right?: --without Eck leaves it out" in out
 
 
 def test_tell_leaves_out_a_column_that_is_no_site(command: Command) -> None:
-    fine(command("new", "c.db", *NEW[:4], "--clock", "1h", "--without", "Eck"))
-    assert "120 new readings" in fine(
+    check_success(command("new", "c.db", *NEW[:4], "--clock", "1h", "--without", "Eck"))
+    assert "120 new readings" in check_success(
         command("tell", "c.db", "--csv", "past.csv", "--without", "Eck")
     )
-    one_line(command("tell", "c.db", "--csv", "past.csv", "--without", "Ekc"), "--without Ekc: ")
+    check_error_line(
+        command("tell", "c.db", "--csv", "past.csv", "--without", "Ekc"), "--without Ekc: "
+    )
 
 
 def test_the_clock_of_a_new_campaign_has_origin_and_zone_of_its_history(command: Command) -> None:
     write("past.csv", [t.isoformat(sep=" ") for t in HOURS])
-    fine(command("new", "c.db", *NEW, "--clock", "30min", "--missing", "9999"))
+    check_success(command("new", "c.db", *NEW, "--clock", "30min", "--missing", "9999"))
     assert 'unit = "30min"\norigin = "2026-03-27 00:00:00+01:00"' in Path(
         "campaign.toml"
     ).read_text(encoding="utf-8")
@@ -68,7 +70,7 @@ def test_the_clock_of_a_new_campaign_has_origin_and_zone_of_its_history(command:
 
 def test_a_history_whose_times_are_numbers_makes_no_clock(command: Command) -> None:
     write("past.csv", [str(1990 + i) for i in range(60)])
-    assert "no clock" in fine(command("new", "c.db", *NEW, "--missing", "9999"))
+    assert "no clock" in check_success(command("new", "c.db", *NEW, "--missing", "9999"))
 
 
 def test_the_line_of_names_and_the_column_of_times_are_those_of_the_history(
@@ -77,18 +79,20 @@ def test_the_line_of_names_and_the_column_of_times_are_those_of_the_history(
     times = [f"{t:%d.%m.%Y %H:%M}" for t in HOURS.tz_localize(None)]
     write("past.csv", times, "Netz\nStand\n")
     options = ("--header", 3, "--time", "Datum", "--missing", "9999")
-    assert "178 readings of 60 times" in fine(command("new", "c.db", *NEW, *options))
+    assert "178 readings of 60 times" in check_success(command("new", "c.db", *NEW, *options))
 
 
 def test_a_wrong_history_is_refused_before_anything_is_recorded(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Campaign, "record", None)
-    one_line(command("new", "c.db", *NEW), "past.csv, line 60: 9999 of Eck .*--missing 9999")
+    check_error_line(
+        command("new", "c.db", *NEW), "past.csv, line 60: 9999 of Eck .*--missing 9999"
+    )
 
 
 def test_rows_with_the_same_error_are_one_line(command: Command) -> None:
-    fine(command("new", "c.db", *NEW[:4], "--clock", "1h"))
+    check_success(command("new", "c.db", *NEW[:4], "--clock", "1h"))
     said = command("tell", "c.db", "--csv", "past.csv")
     assert said.out.startswith("178 new readings")
     assert "past.csv, line 60, 61: 9999 of Eck" in said.err
@@ -98,27 +102,35 @@ def test_rows_with_the_same_error_are_one_line(command: Command) -> None:
 def test_a_row_with_an_offset_that_the_clock_lacks_is_refused_with_the_remedy(
     command: Command,
 ) -> None:
-    fine(command("new", "c.db", *NEW[:4], "--clock", "1h"))
+    check_success(command("new", "c.db", *NEW[:4], "--clock", "1h"))
     write("day.csv", [t.isoformat(sep=" ") for t in HOURS])
-    one_line(command("tell", "c.db", "--csv", "day.csv", "--missing", 9999), "but time has UTC")
-    one_line(command("ask", "c.db", "--at", "2026-03-27 00:00+01:00"), "or give the origin one")
+    check_error_line(
+        command("tell", "c.db", "--csv", "day.csv", "--missing", 9999), "but time has UTC"
+    )
+    check_error_line(
+        command("ask", "c.db", "--at", "2026-03-27 00:00+01:00"), "or give the origin one"
+    )
 
 
 def test_a_date_that_a_person_types_is_one_of_the_clock_s_zone(command: Command) -> None:
     write("past.csv", [t.isoformat(sep=" ") for t in HOURS])
-    fine(command("new", "c.db", *NEW, "--missing", "9999"))
+    check_success(command("new", "c.db", *NEW, "--missing", "9999"))
     ask = command("ask", "c.db", "--at", "2026-03-30T10:00", "--format", "json")
     assert json.loads(ask.out)["t"] == 82.0
-    fine(command("tell", "c.db", "--site", "Eck", "--at", "30.03.2026 10:00", "--reward", 1))
-    fine(command("tell", "c.db", "--site", "Eck", "--at", "2026-03-30 09:00Z", "--reward", 1))
+    check_success(
+        command("tell", "c.db", "--site", "Eck", "--at", "30.03.2026 10:00", "--reward", 1)
+    )
+    check_success(
+        command("tell", "c.db", "--site", "Eck", "--at", "2026-03-30 09:00Z", "--reward", 1)
+    )
     with Campaign.open("c.db") as campaign:
         assert campaign.status.readings == 178 + 1
     Path("day.csv").write_text("site,time,reward\nEck,2026-03-30 11:00,1\n")
-    one_line(command("tell", "c.db", "--csv", "day.csv"), "line 2: .*but time has none")
+    check_error_line(command("tell", "c.db", "--csv", "day.csv"), "line 2: .*but time has none")
 
 
 def test_an_error_names_an_option_as_its_reader_writes_it(command: Command) -> None:
-    one_line(command("new", "c.db", *NEW, "--without", "Bad Sud"), "--without 'Bad Sud': ")
+    check_error_line(command("new", "c.db", *NEW, "--without", "Bad Sud"), "--without 'Bad Sud': ")
     with pytest.raises(ValueError, match=r"FileOptions\(missing=\['9999'\]\), and otherwise"):
         sensor_field("past.csv", "sites.csv")
     with pytest.raises(ValueError, match=r"FileOptions\(time='Zeit'\): there is no such column"):
@@ -129,10 +141,10 @@ def test_a_table_of_readings_without_places_cannot_be_one_of_sites(command: Comm
     rows = [f"{s},{51 + i / 10},{7 + i / 7:.3f},{t},1" for t in (1, 2) for i, s in enumerate("AB")]
     Path("long.csv").write_text("\n".join(["Sensor,yy,xx,t,Value", *rows]) + "\n")
     new = ("new", "c.db", *NEW[:2], "--sites", "long.csv")
-    one_line(command(*new), "several rows, and no latitude .*--degrees LAT[+]LON")
+    check_error_line(command(*new), "several rows, and no latitude .*--degrees LAT[+]LON")
     with pytest.raises(ValueError, match=r"several rows, .*FileOptions\(degrees='LAT[+]LON'\)"):
         sensor_field("long.csv", "long.csv")
-    fine(command(*new, "--degrees", "yy+xx", "--history", "long.csv"))
+    check_success(command(*new, "--degrees", "yy+xx", "--history", "long.csv"))
 
 
 def test_tell_takes_degrees_by_the_names_of_their_columns_and_refuses_others(
@@ -145,15 +157,17 @@ def test_tell_takes_degrees_by_the_names_of_their_columns_and_refuses_others(
     ]
     Path("long.csv").write_text("\n".join(["Sensor,yy,xx,t,ozone", *rows]) + "\n")
     degrees, tell = ("--degrees", "yy+xx"), ("tell", "c.db", "--csv", "long.csv")
-    fine(command("new", "c.db", *NEW[:2], "--sites", "long.csv", *degrees))
-    one_line(command(*tell), "the value may be any of yy, xx, ozone")
-    fine(command(*tell, *degrees))
+    check_success(command("new", "c.db", *NEW[:2], "--sites", "long.csv", *degrees))
+    check_error_line(command(*tell), "the value may be any of yy, xx, ozone")
+    check_success(command(*tell, *degrees))
     with Campaign.open("c.db") as campaign:
         assert campaign.state.readings.y.tolist() == [0.1, 1.1, 2.1, 0.2, 1.2, 2.2]
     for wrong in ("yy+zz", "zz+ww", "yy", "yy+xx+t"):
         said = command(*tell, "--value", "ozone", "--degrees", wrong)
-        one_line(said, "long.csv: --degrees .*there are: Sensor, yy, xx")
-    one_line(command("tell", "c.db", "--site", "A", "--reward", 1, *degrees), "--degrees is for")
+        check_error_line(said, "long.csv: --degrees .*there are: Sensor, yy, xx")
+    check_error_line(
+        command("tell", "c.db", "--site", "A", "--reward", 1, *degrees), "--degrees is for"
+    )
 
 
 def test_new_takes_out_columns_of_the_history_that_are_no_sites(command: Command) -> None:
@@ -162,10 +176,12 @@ def test_new_takes_out_columns_of_the_history_that_are_no_sites(command: Command
     Path("past.csv").write_text("\n".join(lines) + "\n", encoding="cp1252")
     missing = ("--missing", 9999)
     said = command("new", "c.db", *NEW, *missing, "--without", "Tmep")
-    one_line(said, "--without Tmep: neither sites.csv nor past.csv .*'Am Dom', 'Bad Süd', 'Eck'")
+    check_error_line(
+        said, "--without Tmep: neither sites.csv nor past.csv .*'Am Dom', 'Bad Süd', 'Eck'"
+    )
     assert not Path("campaign.toml").exists()
-    fine(command("new", "c.db", *NEW, *missing, "--without", "Temp", "--without", "Eck"))
-    assert fine(command("sites", "list", "c.db")).count("\n") == 3
+    check_success(command("new", "c.db", *NEW, *missing, "--without", "Temp", "--without", "Eck"))
+    assert check_success(command("sites", "list", "c.db")).count("\n") == 3
     assert 'without = ["Eck"]' in Path("campaign.toml").read_text(encoding="utf-8")
 
 
@@ -176,22 +192,22 @@ def test_a_workbook_is_refused_with_how_to_save_it(
     capsys: pytest.CaptureFixture[str],
     start: bytes,
 ) -> None:
-    fine(command("new", "c.db", *NEW[:4], "--clock", "1h"))
+    check_success(command("new", "c.db", *NEW[:4], "--clock", "1h"))
     Path("campaign.toml").unlink()
     Path("readings.xlsx").write_bytes(start + bytes(200))
     said = "^tvbandits: (campaign.toml: )?readings.xlsx: a workbook .*save its sheet as CSV .*UTF-8"
-    one_line(command("tell", "c.db", "--csv", "readings.xlsx"), said)
+    check_error_line(command("tell", "c.db", "--csv", "readings.xlsx"), said)
     for name in ("--history", "--sites"):
         given = {"--sites": "sites.csv"} | {name: "readings.xlsx"}
         words = [word for pair in given.items() for word in pair]
-        one_line(command("new", "d.db", *NEW[:2], *words), said)
+        check_error_line(command("new", "d.db", *NEW[:2], *words), said)
         assert not Path("campaign.toml").exists()
-    one_line(commands(monkeypatch, capsys, "data", "info")("readings.xlsx"), said)
+    check_error_line(commands(monkeypatch, capsys, "data", "info")("readings.xlsx"), said)
 
 
 def test_a_history_with_a_wrong_time_is_refused_by_it(command: Command) -> None:
     write("past.csv", [f"{h}.01.2026" for h in range(1, 33)])
-    one_line(command("new", "c.db", *NEW), "past.csv: Datum must .*'32.01.2026' in line 33")
+    check_error_line(command("new", "c.db", *NEW), "past.csv: Datum must .*'32.01.2026' in line 33")
 
 
 @pytest.mark.usefixtures("command")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.helpers.commands import Command, fine, one_line
+from tests.helpers.commands import Command, check_error_line, check_success
 from tvbandits import Campaign
 
 CONFIG = (
@@ -22,84 +22,96 @@ def network(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(tmp_path)
     Path("sites.csv").write_text(DEGREES)
     Path("n.toml").write_text(CONFIG + CLOCK)
-    fine(command("new", "n.db", "--config", "n.toml"))
+    check_success(command("new", "n.db", "--config", "n.toml"))
     return tmp_path / "n.db"
 
 
 def test_sites_list_is_a_table_of_sites(command: Command, network: Path) -> None:
-    assert fine(command("sites", "list", network)) == DEGREES
-    assert fine(command("sites", network)) == DEGREES
-    fine(command("sites", "add", network, "ST4=45.5,9.3"))
-    fine(command("sites", "retire", network, "ST2"))
-    lines = fine(command("sites", "list", network)).splitlines()
+    assert check_success(command("sites", "list", network)) == DEGREES
+    assert check_success(command("sites", network)) == DEGREES
+    check_success(command("sites", "add", network, "ST4=45.5,9.3"))
+    check_success(command("sites", "retire", network, "ST2"))
+    lines = check_success(command("sites", "list", network)).splitlines()
     assert lines[0] == "site,latitude,longitude,retired"
     assert lines[2:] == ["ST2,45.5,9.2,yes", "ST3,45.6,9.4,", "ST4,45.5,9.3,"]
-    sites = json.loads(fine(command("sites", "list", network, "--format", "json")))["sites"]
+    sites = json.loads(check_success(command("sites", "list", network, "--format", "json")))[
+        "sites"
+    ]
     assert sites[1] == {"site": "ST2", "x": [45.5, 9.2], "retired": True}
 
 
 def test_a_word_that_is_no_choice_is_named_with_the_choices(
     command: Command, network: Path
 ) -> None:
-    one_line(command("sites", "lst", network), r"'action': 'lst' is not one of 'list', 'add'")
-    one_line(command("status", network, "--format", "xml"), r"'--format': 'xml' is not one of")
-    one_line(command("sites", "add"), "Missing argument 'FILE'")
+    check_error_line(
+        command("sites", "lst", network), r"'action': 'lst' is not one of 'list', 'add'"
+    )
+    check_error_line(
+        command("status", network, "--format", "xml"), r"'--format': 'xml' is not one of"
+    )
+    check_error_line(command("sites", "add"), "Missing argument 'FILE'")
 
 
 def test_forecast_leaves_out_retired_sites_unless_one_is_named(
     command: Command, network: Path
 ) -> None:
     Path("good.csv").write_text(GOOD)
-    fine(command("tell", network, "--csv", "good.csv"))
-    fine(command("sites", "retire", network, "ST2"))
-    said = fine(command("forecast", network, "--at", 10))
+    check_success(command("tell", network, "--csv", "good.csv"))
+    check_success(command("sites", "retire", network, "ST2"))
+    said = check_success(command("forecast", network, "--at", 10))
     assert sorted(line.partition(":")[0] for line in said.splitlines()) == ["ST1", "ST3"]
-    assert fine(command("forecast", network, "--at", 10, "--site", "ST2")).startswith("ST2: ")
+    assert check_success(command("forecast", network, "--at", 10, "--site", "ST2")).startswith(
+        "ST2: "
+    )
 
 
 @pytest.mark.usefixtures("network")
 def test_sites_list_of_arms_has_names_alone(command: Command) -> None:
     Path("a.toml").write_text('[domain]\narms = ["red", "green"]\n[policy]\nname = "gp-ucb"\n'
                               "length_scale = 1.0\n")  # fmt: skip
-    fine(command("new", "a.db", "--config", "a.toml"))
-    assert fine(command("sites", "list", "a.db")) == "site\nred\ngreen\n"
+    check_success(command("new", "a.db", "--config", "a.toml"))
+    assert check_success(command("sites", "list", "a.db")) == "site\nred\ngreen\n"
 
 
 def test_names_are_for_changes_of_sites_alone(command: Command, network: Path) -> None:
-    one_line(command("sites", "list", network, "ST1"), "list takes no names")
-    one_line(command("sites", "add", network), "add takes names")
+    check_error_line(command("sites", "list", network, "ST1"), "list takes no names")
+    check_error_line(command("sites", "add", network), "add takes names")
 
 
 def test_a_latitude_without_a_longitude_is_named(command: Command, network: Path) -> None:
-    one_line(
+    check_error_line(
         command("sites", "add", network, "ST4=45.5"), r'"ST4" .*\(latitude, longitude\), got 1'
     )
-    one_line(command("sites", "add", network, "ST4"), r'"ST4" .*\(latitude, longitude\), got 0')
+    check_error_line(
+        command("sites", "add", network, "ST4"), r'"ST4" .*\(latitude, longitude\), got 0'
+    )
     Path("sites.csv").write_text("site,latitude,x\nST1,45.4,9.1\nST2,45.5,9.2\n")
-    one_line(command("new", "b.db", "--config", "n.toml"), '"latitude" but no longitude')
+    check_error_line(command("new", "b.db", "--config", "n.toml"), '"latitude" but no longitude')
     Path("sites.csv").write_text("site,latitude,longitude\nST1,45.4,9.1\nST2,45.5,\n")
-    one_line(command("new", "b.db", "--config", "n.toml"), "site 'ST2' has no longitude")
+    check_error_line(command("new", "b.db", "--config", "n.toml"), "site 'ST2' has no longitude")
     with Campaign.open(network) as campaign:
         assert campaign.sites == ["ST1", "ST2", "ST3"]
 
 
 def test_the_best_site_is_that_of_the_time(command: Command, network: Path) -> None:
     Path("day.csv").write_text(GOOD)
-    fine(command("tell", network, "--csv", "day.csv"))
-    text = fine(command("status", network, "--best", "--at", "30.01.2024 12:00"))
+    check_success(command("tell", network, "--csv", "day.csv"))
+    text = check_success(command("status", network, "--best", "--at", "30.01.2024 12:00"))
     assert "best at 2024-01-30 12:00:00: ST" in text
-    best = json.loads(fine(command("status", network, "--best", "--at", 12, "--format", "json")))
+    best = json.loads(
+        check_success(command("status", network, "--best", "--at", 12, "--format", "json"))
+    )
     with Campaign.open(network) as campaign:
         assert best["best"] == campaign.names.name(campaign.recommend(12))
     assert best["best_at"] == 12
-    one_line(command("status", network, "--at", 12), "--at is for --best")
+    check_error_line(command("status", network, "--at", 12), "--at is for --best")
 
 
 def test_a_correction_says_what_is_on_record_now(command: Command, network: Path) -> None:
-    fine(command("tell", network, "--site", "ST1", "--at", 3, "--reward", 1.5))
-    said = fine(command("correct", network, "--site", "ST1", "--at", 3, "--reward", 2.5))
+    check_success(command("tell", network, "--site", "ST1", "--at", 3, "--reward", 1.5))
+    said = check_success(command("correct", network, "--site", "ST1", "--at", 3, "--reward", 2.5))
     assert said.startswith("corrected: ST1 at 2024-01-30 03:00:00, which was 1.5 and is 2.5 now;")
-    said = fine(command("correct", network, "--site", "ST1", "--at", 3, "--to", 4))
+    said = check_success(command("correct", network, "--site", "ST1", "--at", 3, "--to", 4))
     assert "which was 2.5, moved to 2024-01-30 04:00:00;" in said
 
 
@@ -107,32 +119,36 @@ def test_a_file_may_be_imported_again_after_one_of_its_readings_was_corrected(
     command: Command, network: Path
 ) -> None:
     Path("day.csv").write_text(GOOD)
-    fine(command("tell", network, "--csv", "day.csv"))
+    check_success(command("tell", network, "--csv", "day.csv"))
     with Campaign.open(network) as campaign:
         first = campaign.names.name(campaign.state.rewards.X[0])
         told = campaign.state.rewards.y[0]
-    fine(command("correct", network, "--site", first, "--at", 1, "--reward", told + 0.25))
-    assert fine(command("tell", network, "--csv", "day.csv")).startswith(
+    check_success(command("correct", network, "--site", first, "--at", 1, "--reward", told + 0.25))
+    assert check_success(command("tell", network, "--csv", "day.csv")).startswith(
         "0 new readings, 9 already"
     )
     with Campaign.open(network) as campaign:
         assert campaign.state.rewards.y[0] == told + 0.25
     Path("day.csv").write_text(f"site,time,reward\n{first},1,{told + 0.125}\n")
-    one_line(command("tell", network, "--csv", "day.csv"), "there is already a reading of")
+    check_error_line(command("tell", network, "--csv", "day.csv"), "there is already a reading of")
 
 
 def test_ask_says_that_the_available_sites_are_retired(command: Command, network: Path) -> None:
-    fine(command("sites", "retire", network, "ST2"))
-    one_line(command("ask", network, "--at", 7, "--available", "ST2"), "would be are retired")
+    check_success(command("sites", "retire", network, "ST2"))
+    check_error_line(
+        command("ask", network, "--at", 7, "--available", "ST2"), "would be are retired"
+    )
 
 
 def test_tell_without_a_time_names_the_time_of_a_site_that_nobody_was_asked_to_read(
     command: Command, network: Path
 ) -> None:
-    asked = fine(command("ask", network, "--at", 70)).strip()
+    asked = check_success(command("ask", network, "--at", 70)).strip()
     other = {"ST1": "ST2"}.get(asked, "ST1")
     said = command("tell", network, "--site", other, "--reward", 1.5)
-    assert f"{other}, so that this is its reading at 2024-02-01 22:00:00: --at says" in said.err
+    assert (
+        f"{other} was not pending, so this reading is for 2024-02-01 22:00:00: use --at" in said.err
+    )
     for options in (("--site", asked), ("--site", other, "--at", 69)):
         assert command("tell", network, "--reward", 1.5, *options).err == ""
 
@@ -150,14 +166,16 @@ def test_skip_doubtful_leaves_out_unusual_rows_without_a_question(
     with Campaign.open(network) as campaign:
         assert campaign.state.rewards.t.tolist() == [*range(1, 10), 11]
     Path("day.csv").write_text(GOOD)
-    assert fine(command("tell", network, "--csv", "day.csv", "--skip-doubtful")).startswith("0 new")
+    assert check_success(
+        command("tell", network, "--csv", "day.csv", "--skip-doubtful")
+    ).startswith("0 new")
 
 
 def test_skip_doubtful_leaves_out_one_cell_of_a_line_with_a_reading_of_each_site(
     command: Command, network: Path
 ) -> None:
     Path("day.csv").write_text(GOOD)
-    fine(command("tell", network, "--csv", "day.csv"))
+    check_success(command("tell", network, "--csv", "day.csv"))
     Path("wide.csv").write_text("time,ST1,ST2,ST3\n10,1,5000,3\n11,1,2,3\n")
     said = command("tell", network, "--csv", "wide.csv", "--skip-doubtful", "--format", "json")
     (refused,) = json.loads(said.out)["refused"]
@@ -170,18 +188,22 @@ def test_skip_doubtful_leaves_out_one_cell_of_a_line_with_a_reading_of_each_site
 
 
 def test_skip_doubtful_is_for_tables_and_not_beside_yes(command: Command, network: Path) -> None:
-    one_line(command("tell", network, "--csv", "day.csv", "--skip-doubtful", "--yes"), "--yes")
+    check_error_line(
+        command("tell", network, "--csv", "day.csv", "--skip-doubtful", "--yes"), "--yes"
+    )
     one = ("--site", "ST1", "--reward", 1)
-    one_line(command("tell", network, *one, "--skip-doubtful"), "--skip-doubtful is for --csv")
+    check_error_line(
+        command("tell", network, *one, "--skip-doubtful"), "--skip-doubtful is for --csv"
+    )
 
 
 @pytest.mark.usefixtures("network")
 def test_new_says_whether_times_may_be_dates(command: Command) -> None:
     new = ("--policy", "frugal-gp-ucb", "--sites", "sites.csv", "--config")
-    assert "no clock: times are numbers; with --clock 1h" in fine(
+    assert "no clock: times are numbers; with --clock 1h" in check_success(
         command("new", "c.db", *new, "c.toml")
     )
-    assert "no clock" not in fine(command("new", "d.db", *new, "d.toml", "--clock", "1h"))
+    assert "no clock" not in check_success(command("new", "d.db", *new, "d.toml", "--clock", "1h"))
 
 
 def test_the_times_of_a_table_are_in_two_columns_or_in_the_one_that_is_named(
@@ -190,9 +212,9 @@ def test_the_times_of_a_table_are_in_two_columns_or_in_the_one_that_is_named(
     Path("day.csv").write_text(
         "site,date,time,reward\nST1,30.01.2024,05:00,1\nST2,30.01.2024,06:00,2\n"
     )
-    fine(command("tell", network, "--csv", "day.csv"))
+    check_success(command("tell", network, "--csv", "day.csv"))
     Path("next.csv").write_text("site,time,read at,reward\nST1,99,7,1\nST2,98,8,2\n")
-    fine(command("tell", network, "--csv", "next.csv", "--time", "read at"))
+    check_success(command("tell", network, "--csv", "next.csv", "--time", "read at"))
     with Campaign.open(network) as campaign:
         assert campaign.state.rewards.t.tolist() == [5.0, 6.0, 7.0, 8.0]
 
@@ -202,9 +224,9 @@ def test_a_new_campaign_that_failed_leaves_nothing_behind(command: Command) -> N
     Path("bad.csv").write_text("site,latitude,longitude\nST1,45.4,9.1\nST2,45.5,\n")
     new = ("new", "x.db", "--policy", "frugal-gp-ucb", "--sites")
     before = sorted(Path().iterdir())
-    one_line(command(*new, "bad.csv"), "site 'ST2' has no longitude")
+    check_error_line(command(*new, "bad.csv"), "site 'ST2' has no longitude")
     assert sorted(Path().iterdir()) == before
-    assert "wrote campaign.toml\n" in fine(command(*new, "sites.csv"))
+    assert "wrote campaign.toml\n" in check_success(command(*new, "sites.csv"))
 
 
 @pytest.fixture
@@ -213,14 +235,14 @@ def gauges(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(tmp_path)
     Path("sites.csv").write_text("site,x\nA,0\nB,20\nC,40\nD,60\n")
     Path("n.toml").write_text(CONFIG + CLOCK)
-    fine(command("new", "g.db", "--config", "n.toml"))
+    check_success(command("new", "g.db", "--config", "n.toml"))
     rows = "".join(
         f"{site},{t},{level + t % 3 * 0.3}\n"
         for t in range(1, 25)
         for site, level in (("A", 19), ("B", 0.2), ("C", 10), ("D", 8))
     )
     Path("day.csv").write_text(f"site,time,reward\n{rows}")
-    fine(command("tell", "g.db", "--csv", "day.csv"))
+    check_success(command("tell", "g.db", "--csv", "day.csv"))
     return "g.db"
 
 
@@ -228,17 +250,19 @@ def test_a_value_that_is_usual_elsewhere_is_doubted_at_its_own_gauge(
     command: Command, gauges: str
 ) -> None:
     said = "tell", gauges, "--at", 25, "--reward"
-    one_line(command(*said, 0.19, "--site", "A"), "A: 0.19 is far from its readings so far, 19 to")
-    assert fine(command(*said, 0.19, "--site", "B")).startswith("1 new reading")
-    assert fine(command(*said, 19.27, "--site", "A")).startswith("1 new reading")
+    check_error_line(
+        command(*said, 0.19, "--site", "A"), "A: 0.19 is far from its readings so far, 19 to"
+    )
+    assert check_success(command(*said, 0.19, "--site", "B")).startswith("1 new reading")
+    assert check_success(command(*said, 19.27, "--site", "A")).startswith("1 new reading")
 
 
 def test_a_value_that_was_accepted_by_force_lets_no_other_pass(
     command: Command, gauges: str
 ) -> None:
     one = "tell", gauges, "--site", "A", "--at"
-    fine(command(*one, 25, "--reward", 1927, "--yes"))
-    one_line(
+    check_success(command(*one, 25, "--reward", 1927, "--yes"))
+    check_error_line(
         command(*one, 26, "--reward", 1925), "1925 is far from the readings so far, 0.2 to 19.6"
     )
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.helpers.commands import Command, fine, one_line
+from tests.helpers.commands import Command, check_error_line, check_success
 from tvbandits import Answers, policies
 from tvbandits.bandit import outliers
 from tvbandits.campaign import Campaign
@@ -56,7 +56,7 @@ def past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
 def test_new_with_a_history_goes_on_as_the_policy_with_that_history(
     command: Command, past: pd.DataFrame
 ) -> None:
-    out = fine(command("new", "c.db", "--config", "c.toml", "--history", "past.csv"))
+    out = check_success(command("new", "c.db", "--config", "c.toml", "--history", "past.csv"))
     assert "past.csv: 159 readings of 40 times as a history; left out: 1 gap" in out
     domain = Candidates([[0.0], [2.0], [4.0], [6.0]])
     bandit = policies.adaptive_gp_ucb(domain, history=past, seed=3)
@@ -81,9 +81,9 @@ def test_new_with_a_history_reads_a_long_table_and_makes_one_expert_that_it_does
     Path("f.toml").write_text(CONFIG.format(name="frugal-gp-ucb") + maker)
     expert = f"{__name__}:counting"
     arguments = ("--config", "f.toml", "--history", "long.csv", "--expert", expert)
-    fine(command("new", "f.db", *arguments))
+    check_success(command("new", "f.db", *arguments))
     assert (Counting.made, Counting.asked) == (1, 0)
-    assert "159 readings" in fine(command("status", "f.db"))
+    assert "159 readings" in check_success(command("status", "f.db"))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_new_refuses_a_history_that_cannot_be_used_and_leaves_no_campaign(
     if table is not None:
         Path("past.csv").write_text(table)
     said = command("new", "c.db", "--config", "c.toml", "--history", "past.csv")
-    one_line(said._replace(out=""), message)
+    check_error_line(said._replace(out=""), message)
     assert not Path("c.db").exists()
     assert len(past) == 40
 
@@ -113,16 +113,16 @@ def test_first_rows_of_a_table_are_compared_with_the_whole_table(
 ) -> None:
     shifted = past.assign(D=past["D"] + 12.0)  # a gauge with a bias, far from the first readings
     shifted.to_csv("past.csv")
-    fine(command("new", "c.db", "--config", "c.toml", "--history", "past.csv"))
+    check_success(command("new", "c.db", "--config", "c.toml", "--history", "past.csv"))
     shifted.loc[20.0, "A"] = 4000.0
     shifted.to_csv("past.csv")
     said = command("new", "d.db", "--config", "c.toml", "--history", "past.csv")
-    one_line(said._replace(out=""), "4000")
+    check_error_line(said._replace(out=""), "4000")
 
 
 def test_a_history_goes_with_a_noise_that_is_stated(command: Command, past: pd.DataFrame) -> None:
     Path("c.toml").write_text(CONFIG.format(name="adaptive-gp-ucb") + "noise_sd = 0.1\n")
-    fine(command("new", "c.db", "--config", "c.toml", "--history", "past.csv"))
+    check_success(command("new", "c.db", "--config", "c.toml", "--history", "past.csv"))
     with Campaign.open("c.db") as campaign:
         assert campaign.recipe.noise_variance == pytest.approx(0.01)
         assert campaign.status.readings == past.notna().to_numpy().sum()
@@ -140,8 +140,8 @@ def test_a_robust_policy_judges_each_time_of_a_history_once(
     judge = outliers._judge
     monkeypatch.setattr(outliers, "_judge", lambda *args: judged.append(args) or judge(*args))
     new = "new", "r.db", "--policy", "adaptive-gp-ucb:robust=true", "--sites", "places.csv"
-    fine(command(*new, "--history", "past.csv", "--yes"))
+    check_success(command(*new, "--history", "past.csv", "--yes"))
     assert 0 < len(judged) <= 30
     with Campaign.open("r.db") as campaign:
         assert campaign.state.readings.y[20 * 3] == -900
-    assert "outliers, not used: 1" in fine(command("status", "r.db", "--best"))
+    assert "outliers, not used: 1" in check_success(command("status", "r.db", "--best"))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer
 
-from tests.helpers.commands import Command, commands, fine, one_line
+from tests.helpers.commands import Command, check_error_line, check_success, commands
 from tvbandits import Campaign
 from tvbandits.__main__ import app
 
@@ -74,42 +74,42 @@ def test_every_option_of_one_value_is_refused_when_given_twice(
     for first in option.opts:
         said = [first] if option.is_flag else [first, "1"]
         again = [name] if option.is_flag else [f"{name}=2"]
-        one_line(command(*path, *said, *again), f"{name} is given twice")
+        check_error_line(command(*path, *said, *again), f"{name} is given twice")
 
 
 def test_ask_excludes_all_repeated_without_sites(command: Command, place: Path) -> None:
     for t in range(1, 7):
-        out = fine(command("ask", place, "--at", t, "--without", "A", "--without", "B,d"))
+        out = check_success(command("ask", place, "--at", t, "--without", "A", "--without", "B,d"))
         assert out == "C\n"
 
 
 def test_ask_allows_all_repeated_among_sites(command: Command, place: Path) -> None:
     said = "ask", place, "--at", 1, "-n", 2, "--available", "A", "--available", "D"
-    assert {*fine(command(*said)).strip().split("; ")} == {"A", "D"}
+    assert {*check_success(command(*said)).strip().split("; ")} == {"A", "D"}
     only = "ask", place, "--at", 2, *said[-4:]
-    assert fine(command(*only, "--without", "D")) == "A\n"
+    assert check_success(command(*only, "--without", "D")) == "A\n"
 
 
 @pytest.mark.parametrize("place", [CONTEXT], indirect=True)
 def test_every_repeated_context_is_used(command: Command, place: Path) -> None:
     said = "--context", "outside=3", "--context", "tariff=1"
-    fine(command("ask", place, "--at", 1, *said))
-    fine(command("tell", place, "--site", "A", "--reward", 1, "--at", 1, *said))
-    fine(command("forecast", place, "--at", 2, *said))
-    fine(command("status", place, "--best", *said))
-    history = json.loads(fine(command("history", place, "--format", "json")))
+    check_success(command("ask", place, "--at", 1, *said))
+    check_success(command("tell", place, "--site", "A", "--reward", 1, "--at", 1, *said))
+    check_success(command("forecast", place, "--at", 2, *said))
+    check_success(command("status", place, "--best", *said))
+    history = json.loads(check_success(command("history", place, "--format", "json")))
     assert {(row["outside"], row["tariff"]) for row in history} == {(3.0, 1.0)}
     twice = "--context", "outside=3", "--context", "outside=4, tariff=0"
-    one_line(command("ask", place, "--at", 2, *twice), "outside appears twice")
+    check_error_line(command("ask", place, "--at", 2, *twice), "outside appears twice")
 
 
 def test_every_repeated_cell_of_no_reading_is_used(command: Command, place: Path) -> None:
     missing = "--missing", "-999", "--missing", "off"
     draft = "--policy", "adaptive-gp-ucb", "--sites", "sites.csv", "--config", "d.toml"
-    fine(command("new", "d.db", *draft, *missing))
+    check_success(command("new", "d.db", *draft, *missing))
     assert 'read = { missing = ["-999", "off"] }' in Path("d.toml").read_text()
     Path("day.csv").write_text("site,time,reward\nA,1,-999\nB,2,off\nC,3,1.5\n")
-    fine(command("tell", place, "--csv", "day.csv", *missing))
+    check_success(command("tell", place, "--csv", "day.csv", *missing))
     with Campaign.open(place) as campaign:
         assert campaign.state.rewards.y.tolist() == [1.5]
 
@@ -120,17 +120,19 @@ def test_a_name_with_a_comma_can_be_given_beside_others(
     monkeypatch.chdir(tmp_path)
     arms = '[domain]\narms = ["hall, west", "mill", "yard"]\n[policy]\nname = "adaptive-gp-ucb"\n'
     Path("a.toml").write_text(arms)
-    fine(command("new", "a.db", "--config", "a.toml"))
+    check_success(command("new", "a.db", "--config", "a.toml"))
     ask = "ask", "a.db", "--at", 1
     for without in (["hall, west", "mill"], ["hall, west; MILL"], ["mill;hall, west"]):
-        out = fine(command(*ask, *(word for each in without for word in ("--without", each))))
+        out = check_success(
+            command(*ask, *(word for each in without for word in ("--without", each)))
+        )
         assert out == "yard\n"
-    one_line(command(*ask, "--without", "hall, west, mill"), '"hall".*"A, B; C"')
+    check_error_line(command(*ask, "--without", "hall, west, mill"), '"hall".*"A, B; C"')
 
 
 def test_a_site_that_is_added_twice_in_one_command_is_refused(
     command: Command, place: Path
 ) -> None:
-    one_line(command("sites", "add", place, "E=1", "E=3"), '"E" is given twice')
+    check_error_line(command("sites", "add", place, "E=1", "E=3"), '"E" is given twice')
     with Campaign.open(place) as campaign:
         assert campaign.sites == ["A", "B", "C", "D"]

@@ -126,7 +126,7 @@ def test_arms_posterior_fantasize_lowers_variances_as_conditioning() -> None:
 
 
 def test_persistent_variance_is_what_later_readings_remove() -> None:
-    """By brute force: the dense variance that 4,000 readings of all later steps remove."""
+    """The oracle is the dense variance that 4,000 readings of all later steps remove."""
     filters = ArmFilters.of(1, GridSpec(2.0, 0, 1.0)).update(
         0.0, np.array([0]), np.zeros(1), np.full(1, 9.0)
     )

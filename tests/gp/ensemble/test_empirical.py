@@ -69,7 +69,7 @@ def test_filters_have_moments_of_a_process_with_one_time_per_component() -> None
     np.testing.assert_allclose(H @ filters.covariance[0] @ H.T, covariance, atol=1e-6)
 
 
-def test_reading_table_averages_repeats_and_marks_gaps() -> None:
+def test_tabulate_readings_averages_repeats_and_marks_gaps() -> None:
     table = tabulate_readings(
         np.array([0, 0, 2]), np.array([1, 1, 0]), np.array([3.0, 5.0, -1.0]), count=2
     )
@@ -173,7 +173,7 @@ def test_timed_readings_filters_equal_sequential_updates() -> None:
     np.testing.assert_allclose(filters.covariance, expected.covariance, atol=1e-6)
 
 
-def test_with_group_shares_the_weight_until_evidence_decides() -> None:
+def test_replace_group_halves_the_weight_until_evidence_decides() -> None:
     table = autoregression(90, 0.9)
     ensemble, readings = ensemble_of(table[:60]), timed_readings(table[:60])
     filters = readings.filters(readings.models(9, 1.0), ensemble, 60.0)
@@ -208,8 +208,8 @@ def test_empirical_forecast_follows_correlated_places_at_any_distance() -> None:
     assert errors[1] < 0.5 * errors[0]
 
 
-def test_estimated_shrinkage_matches_schaefer_and_strimmer() -> None:
-    """By the formula of Schaefer and Strimmer, pair by pair: fewer readings, more shrinkage."""
+def test_estimate_shrinkage_matches_schaefer_and_strimmer() -> None:
+    """The oracle sums their formula pair by pair: fewer readings, more shrinkage."""
     table = shared_weather(40, seed=2)
     covariance, count = np.cov(table.T, bias=True), table.shape[1]
     pairs = np.full((count, count), 40.0)

@@ -166,7 +166,7 @@ def sequential_update(filters: Filters, readings: list[StepReadings]) -> tuple[F
 
 @pytest.mark.parametrize("counts", [(1, 3, 4, 1, 2, 3), (20,), (300,)])
 @pytest.mark.parametrize("name", GROUPS)
-def test_batched_update_equals_sequential_updates(name: str, counts: tuple[int, ...]) -> None:
+def test_update_batch_equals_sequential_updates(name: str, counts: tuple[int, ...]) -> None:
     """Many readings of one time, too, are split into batches."""
     (filters,) = initial_filters(GROUPS[name], POINTS, 3.0)
     filters, _ = sequential_update(filters, step_readings(1))
@@ -191,7 +191,7 @@ def without_hazard(filters: Filters) -> Filters:
 
 
 @pytest.mark.parametrize(("jump", "hazard"), [(0.0, 0.01), (0.0, 0.2), (4.0, 0.1), (30.0, 0.01)])
-def test_batched_update_restarts_before_the_first_reading_or_not_at_all(
+def test_update_batch_restarts_before_the_first_reading_or_not_at_all(
     jump: float, hazard: float
 ) -> None:
     """One model has a hazard, and its twin never restarts."""

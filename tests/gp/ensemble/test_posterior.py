@@ -384,7 +384,7 @@ def test_predict_by_kriging_from_200_candidates_is_close_to_all(monkeypatch) -> 
 @pytest.mark.parametrize(
     ("count", "fewest", "row"), [(1, 0, 5), (2, 0, 3), (2, 4, 2), (2, 7, 0), (9, 0, 0), (2, 99, 0)]
 )
-def test_first_row_of_latest_counts_times_and_readings(count: int, fewest: int, row: int) -> None:
+def test_find_start_of_latest_counts_times_and_readings(count: int, fewest: int, row: int) -> None:
     times = np.array([1.0, 1.0, 2.0, 3.0, 3.0, 4.0])
     assert find_start_of_latest(times, count, fewest) == row
 

@@ -11,7 +11,7 @@ from scipy.stats import f as f_distribution, norm
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.recipes import build
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Answers, Bandit, Candidates, Options, load, policies
 from tvbandits.bandit.state import is_same_value
 from tvbandits.experts.keyed_noise import keyed_normal
@@ -223,13 +223,13 @@ def test_policies_accept_a_season_or_refuse_an_invalid_one() -> None:
     # A fitted kernel has no season, and `season="find"` is no error.
     assert not isinstance(frugal(refit=True).recipe.posterior, ModelEnsemble)
     message = "season must be a positive number, .* or None, got 'yearly'"
-    refused(ValueError, message, ModelEnsemble, season="yearly")
-    refused(ValueError, "or None, got 'none'", frugal, season="none")
+    assert_refused(ValueError, message, ModelEnsemble, season="yearly")
+    assert_refused(ValueError, "or None, got 'none'", frugal, season="none")
     message = "season must be finite and at least 1e-09, got 5e-324"
-    refused(ValueError, message, frugal, season=5e-324)
-    refused(ValueError, r"season must be finite .*\[6\.0, 7\.0\]", frugal, season=[6.0, 7.0])
-    refused(ValueError, "season must be finite", frugal, season=np.array([6.0, 7.0]))
-    refused(
+    assert_refused(ValueError, message, frugal, season=5e-324)
+    assert_refused(ValueError, r"season must be finite .*\[6\.0, 7\.0\]", frugal, season=[6.0, 7.0])
+    assert_refused(ValueError, "season must be finite", frugal, season=np.array([6.0, 7.0]))
+    assert_refused(
         ValueError,
         "queries_per_step must lie in .* got 9007199254740992",
         frugal,
@@ -329,7 +329,7 @@ def test_find_period_of_a_degenerate_series_is_none(series: Array) -> None:
     assert seasons.find_period(series) is None
 
 
-def test_shared_series_is_the_least_squares_fit() -> None:
+def test_common_series_is_the_least_squares_fit() -> None:
     rng = np.random.default_rng(4)
     steps = np.sort(rng.integers(0, 12, 60))
     steps[steps == 5] = 6

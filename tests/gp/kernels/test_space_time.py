@@ -21,7 +21,7 @@ from sklearn.gaussian_process.kernels import (
 )
 
 from tests.gp.test_evidence import slopes
-from tests.helpers.refusals import refused
+from tests.helpers.refusals import assert_refused
 from tvbandits import Box, Candidates, Dataset, Options, policies
 from tvbandits.experts import CallableExpert
 from tvbandits.gp import evidence, kernel_matrix
@@ -121,13 +121,13 @@ def test_space_time_kernels_match_their_formulas() -> None:
 
 @pytest.mark.parametrize("epsilon", [-0.1, 1.0, np.nan, 2.0])
 def test_drift_refuses_a_rate_out_of_range(epsilon: float) -> None:
-    refused(ValueError, "epsilon must", Drift, epsilon)
+    assert_refused(ValueError, "epsilon must", Drift, epsilon)
     set_later = Drift(0.1).set_params(epsilon=epsilon)
-    refused(ValueError, "epsilon must", set_later, rows(3))
+    assert_refused(ValueError, "epsilon must", set_later, rows(3))
 
 
 def test_space_time_kernels_refuse_invalid_arguments() -> None:
-    refused(ValueError, 'epsilon_bounds="fixed"', Drift, 0.0)
+    assert_refused(ValueError, 'epsilon_bounds="fixed"', Drift, 0.0)
     with pytest.raises(ValueError, match="Y is None"):
         Drift(0.1)(rows(3), rows(3), eval_gradient=True)
     with pytest.raises(ValueError, match=r"\(n, d \+ 1\), .*\(3, 1\)"):
@@ -240,7 +240,7 @@ class Broken(StationaryKernelMixin, Kernel):  # type: ignore[misc]
     ],
 )
 def test_check_kernel_names_the_broken_property(how: str, message: str) -> None:
-    refused(ValueError, message, check_kernel, Broken(how), rows(9), "prior")
+    assert_refused(ValueError, message, check_kernel, Broken(how), rows(9), "prior")
 
 
 @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ def test_check_kernel_names_the_broken_property(how: str, message: str) -> None:
     ],
 )
 def test_check_kernel_refuses_invalid_structures(kernel: Any, message: str) -> None:
-    refused(ValueError, message, check_kernel, kernel, rows(9))
+    assert_refused(ValueError, message, check_kernel, kernel, rows(9))
 
 
 def test_check_kernel_handles_empty_large_and_many_points() -> None:
