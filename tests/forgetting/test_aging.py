@@ -155,7 +155,7 @@ def test_compose_applies_rules_from_first_to_last() -> None:
     ]
     assert compose(Linear(1.0), DiscardAbove(lambda _: 5.0))(variance, ages_of_two)[0] == math.inf
     assert compose(DiscardAbove(lambda _: 5.0), Linear(1.0))(variance, ages_of_two)[0] == 10.0
-    assert_refused(ValueError, "maps of a composition must be at least one, got none", compose)
+    assert_refused(ValueError, "a composition needs at least one aging map, got none", compose)
     assert_refused(ValueError, "a window needs last=", Window)
 
 
