@@ -18,8 +18,8 @@ from tvbandits.datasets.tables.readings import (
     Form,
     encode,
     finite_column,
+    headings_by_key,
     merge_rows,
-    same_names,
     standardise,
 )
 from tvbandits.datasets.tables.spreadsheets import File, read_as_text
@@ -172,13 +172,13 @@ SEX = {"m": 0.0, "f": 1.0, "i": 2.0}
 
 # The columns of inputs; the last column is the target.
 ABALONE = Form(
-    same_names("sex", "length", "diameter", "height", "whole_weight", "shucked_weight")
-    | same_names("viscera_weight", "shell_weight")
+    headings_by_key("sex", "length", "diameter", "height", "whole_weight", "shucked_weight")
+    | headings_by_key("viscera_weight", "shell_weight")
     | {"rings": ("rings", "Class_number_of_rings")}
 )
 CALIFORNIA = Form(
-    same_names("MedInc", "HouseAge", "AveRooms", "AveBedrms", "Population", "AveOccup")
-    | same_names("Latitude", "Longitude", "MedHouseVal")
+    headings_by_key("MedInc", "HouseAge", "AveRooms", "AveBedrms", "Population", "AveOccup")
+    | headings_by_key("Latitude", "Longitude", "MedHouseVal")
 )
 
 

@@ -33,7 +33,7 @@ from tvbandits.datasets.tables.readings import (
     Source,
     finite_column,
     merge_rows,
-    naming_source,
+    name_source_in_errors,
     read_table,
 )
 from tvbandits.domains.problem import NamedProblem
@@ -107,7 +107,7 @@ def nas_bench(
     whole_number("horizon", horizon)
     check_optional(noise_variance_number, "noise_variance", noise_variance)
     frame = read_table(source)
-    with naming_source(source):
+    with name_source_in_errors(source):
         codes, accuracies = _parse_table(frame)
         parts = codes[:, 1 : EDGES - 1].astype(float), codes[:, EDGES:].astype(float)
         inputs = [part / max(float(np.linalg.norm(part, axis=1).max()), 1.0) for part in parts]

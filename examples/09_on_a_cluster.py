@@ -1,8 +1,8 @@
 """A comparison on a cluster: three problems and four policies on two Dask workers, with the same rows.
 
-`--cluster local:2` starts two workers on this machine; with the address of a scheduler instead, the
-same command uses all machines of the cluster. Every finished run is written to the disk at once. This
-script compares rows of the cluster with those of one process. It needs the extra `dask`:
+`--cluster` has the address of a scheduler. Here the scheduler and its two workers are on this machine;
+the same command uses all machines of a larger cluster. Every finished run is written to the disk at
+once. This script compares rows of the cluster with those of one process. It needs the extra `dask`:
 `pip install '.[dask]'`.
 """
 
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from distributed import LocalCluster
 from matplotlib.figure import Figure
 
 from tvbandits import compare
@@ -31,12 +32,14 @@ STEPS, SEEDS = 80, 2
 
 def play_on_cluster(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Play on a cluster; return a row for every step, and one for each problem and policy."""
-    command = [sys.executable, "-m", "tvbandits", "compare", *PROBLEMS, "--cluster", "local:2"]
+    command = [sys.executable, "-m", "tvbandits", "compare", *PROBLEMS, "--format", "json"]
     command += [word for name in POLICIES for word in ("--policy", name)]
     command += ["--horizon", str(STEPS), "--seeds", str(SEEDS), "--out", str(folder)]
-    output = subprocess.run(
-        [*command, "--format", "json"], check=True, capture_output=True, text=True
-    ).stdout
+    with LocalCluster(
+        n_workers=2, threads_per_worker=1, memory_limit=0, dashboard_address="127.0.0.1:0"
+    ) as cluster:
+        command += ["--cluster", cluster.scheduler_address]
+        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return pd.read_csv(folder / "rows.csv.gz"), pd.DataFrame(json.loads(output)["summary"])
 
 

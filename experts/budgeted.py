@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tvbandits.experts.protocol import Answers, Expert, ExpertError, restore_state, state_of
-from tvbandits.experts.wrapper import NEEDS, SharedLock, Wrapper, query_expert
+from tvbandits.experts.wrapper import NEEDS, SharedLock, Wrapper, query_and_check
 from tvbandits.validation import (
     Array,
     as_points,
@@ -206,7 +206,7 @@ class Budgeted(Wrapper):
         steps = {**before.steps, t: before.steps.get(t, 0) + count}
         advance = replace(total, cost=total.cost + count * (before.price or 0.0))
         pending = self._account = _Account(advance, steps, before.price)
-        answers = query_expert(self.expert, points, t)
+        answers = query_and_check(self.expert, points, t)
         answered, price = int(answers.answered.sum()), before.price
         if answered or answers.cost > 0:
             # The price is per answer, not per point, since refusals may be free.

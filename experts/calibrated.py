@@ -32,7 +32,7 @@ from scipy.special import ndtr, ndtri
 
 from tvbandits.data import Dataset, Source
 from tvbandits.experts.protocol import Answers, Expert, ExpertError, inform, restore_state, state_of
-from tvbandits.experts.wrapper import NEEDS, SharedLock, Wrapper, query_expert
+from tvbandits.experts.wrapper import NEEDS, SharedLock, Wrapper, query_and_check
 from tvbandits.validation import (
     Array,
     Index,
@@ -314,7 +314,7 @@ class Calibrated(Wrapper):
             return Answers.none(0)
         calibration = self.report()
         query_points, rows = self._add_probe(points, t) if self.probe else (points, np.arange(q))
-        answers = query_expert(self.expert, query_points, t)
+        answers = query_and_check(self.expert, query_points, t)
         if answers.variance is None:
             raise ExpertError(
                 "a calibration needs the variances of answers, and the expert states none: return "

@@ -14,7 +14,7 @@ from typing import Any
 import tenacity
 
 from tvbandits.experts.protocol import Answers, Expert, ExpertUnavailableError, is_mistake
-from tvbandits.experts.wrapper import NEEDS, Wrapper, query_expert
+from tvbandits.experts.wrapper import NEEDS, Wrapper, query_and_check
 from tvbandits.validation import (
     Array,
     as_points,
@@ -122,14 +122,14 @@ class Retrying(Wrapper):
     def _attempt(self, X: Array, t: float) -> Answers:
         """Return the answers of one attempt."""
         if self.time_out is None:
-            return query_expert(self.expert, X, t)
+            return query_and_check(self.expert, X, t)
         if self._hanging:
             raise TimeoutError("an earlier call still hangs")
         call: Future[Answers] = Future()
 
         def run_call() -> None:
             try:
-                call.set_result(query_expert(self.expert, X, t))
+                call.set_result(query_and_check(self.expert, X, t))
             except BaseException as error:  # the waiting thread raises it
                 call.set_exception(error)
 

@@ -22,7 +22,7 @@ from tvbandits.validation import Array
 NEEDS = "an object with a method query(X, t)"
 
 
-def query_expert(expert: Expert, points: Array, t: float) -> Answers:
+def query_and_check(expert: Expert, points: Array, t: float) -> Answers:
     """Return an expert's answers for points (q, d); raise an `ExpertError` if they are not valid."""
     return check_answers(expert.query(points.copy(), t), len(points), type(expert).__name__)
 

@@ -50,7 +50,7 @@ _WRITTEN = re.compile(
     r"(?:(?P<year>\d{4})[-/.](?P<month>\d\d?)[-/.](?P<day>\d\d?)"
     r"|(?P<a>\d\d?)(?P<mark>[-/.])(?P<b>\d\d?)(?P=mark)(?P<last>\d{4}))"
     r"(?:(?:T|,?\s+)(?P<hour>\d\d?)(?::(?P<minute>\d\d)(?::(?P<second>\d\d(?:[.,]\d+)?))?)?"
-    r"\s*(?P<half>[AaPp][Mm])?)?\s*(?P<zone>Z|UTC|GMT|[+-]\d\d:?\d\d)?"
+    r"(?P<half>\s*[AaPp]\.?\s?[Mm]\.?|[AaPp])?)?\s*(?P<zone>Z|UTC|GMT|[+-]\d\d:?\d\d)?"
 )
 
 # A date whose month is a word, in English or German: 04-Mar-2024, 4. März 2024, Mar 4, 2024.
@@ -417,7 +417,7 @@ def to_iso_date(text: str, first: str | None = None) -> str:
             month, day = day, month
     hour, second = int(match["hour"] or 0), (match["second"] or "00").replace(",", ".")
     if match["half"]:
-        hour = hour % 12 + 12 * (match["half"][0] in "pP") if 1 <= hour <= 12 else 99
+        hour = hour % 12 + 12 * (match["half"].strip()[0] in "pP") if 1 <= hour <= 12 else 99
     is_midnight = hour == 24 and not int(match["minute"] or 0) and not float(second)
     try:
         date_and_hour = datetime(int(year), int(month), int(day), 0 if is_midnight else hour)

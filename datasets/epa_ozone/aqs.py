@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from tvbandits.datasets.tables.readings import Form, encode, few, same_names
+from tvbandits.datasets.tables.readings import Form, encode, headings_by_key, quote_few
 from tvbandits.datasets.tables.spreadsheets import File, count_bytes, read_csv
 from tvbandits.io import check_regular, check_size, name_file_in_errors
 from tvbandits.validation import file_paths
@@ -35,7 +35,7 @@ NUMBERS = ("value", "latitude", "longitude")
 
 AIRDATA = Form(
     required={
-        **same_names("State Code", "County Code", "Site Num", "POC", "Latitude", "Longitude"),
+        **headings_by_key("State Code", "County Code", "Site Num", "POC", "Latitude", "Longitude"),
         "date": ("Date Local",),
         "units": ("Units of Measure",),
         "value": ("1st Max Value", "x1st_max_value"),
@@ -53,10 +53,10 @@ DOWNLOAD = Form(
         "site_id": ("Site ID", "AQS_SITE_ID"),
         "latitude": ("SITE_LATITUDE",),
         "longitude": ("SITE_LONGITUDE",),
-        **same_names("POC", "Date", "UNITS"),
+        **headings_by_key("POC", "Date", "UNITS"),
         "value": ("Daily Max 8-hour Ozone Concentration",),
     },
-    optional=same_names("STATE"),
+    optional=headings_by_key("STATE"),
 )
 
 
@@ -99,7 +99,7 @@ def _open_streams(path: Path) -> Iterator[io.BufferedReader]:
         # An archive that was packed on a Mac contains a second, hidden file for each file.
         members = [m for m in names if m.lower().endswith(".csv") and not m.startswith("__MACOSX")]
         if not members:
-            raise ValueError(f"the zip contains no csv file, but {few(names) or 'nothing'}")
+            raise ValueError(f"the zip contains no csv file, but {quote_few(names) or 'nothing'}")
         unpacked = sum(archive.getinfo(member).file_size for member in members)
         check_size("unpacked_bytes", unpacked)
         for member in members:
@@ -172,7 +172,9 @@ def _select_ozone(raw: pd.DataFrame) -> pd.DataFrame:
         if column in raw:
             rows = raw[raw[column].str.fullmatch(pattern)]
             if rows.empty:
-                raise ValueError(f"the file has no {description}, but {column} {few(raw[column])}")
+                raise ValueError(
+                    f"the file has no {description}, but {column} {quote_few(raw[column])}"
+                )
             raw = rows
     return raw
 
@@ -193,5 +195,5 @@ def _parse_dates(texts: pd.Series[str]) -> pd.Series[pd.Timestamp]:
     wrong = ~dates.dt.year.between(1950, 2149)  # a year out of this range is a typing error
     if wrong.any():
         rule = "dates must read 2009-12-31 or 12/31/2009, of the years 1950 to 2149"
-        raise ValueError(f"{rule}, got {few(texts[wrong])}")
+        raise ValueError(f"{rule}, got {quote_few(texts[wrong])}")
     return dates.dt.as_unit("s")

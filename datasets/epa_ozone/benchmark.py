@@ -12,9 +12,14 @@ from collections.abc import Iterable
 import pandas as pd
 
 from tvbandits.datasets.epa_ozone.aqs import is_in_state, read_files
-from tvbandits.datasets.sensor_field import check_places, complete_columns, gaps_text, kilometres
+from tvbandits.datasets.sensor_field import (
+    check_places,
+    describe_gaps,
+    find_complete_columns,
+    kilometres,
+)
 from tvbandits.datasets.table_problem import TableProblem
-from tvbandits.datasets.tables.readings import average_steps, few, select_times
+from tvbandits.datasets.tables.readings import average_steps, quote_few, select_times
 from tvbandits.datasets.tables.spreadsheets import File
 from tvbandits.domains.problem import NamedProblem
 from tvbandits.validation import (
@@ -76,13 +81,15 @@ def ozone(
         rows = rows[is_in_state(state, rows["state"], rows["state_code"])]
         if rows.empty:
             raise ValueError(
-                f"state={state} has no rows; the files contain the states {few(states)}"
+                f"state={state} has no rows; the files contain the states {quote_few(states)}"
             )
     table = average_steps(select_times(average_instruments(rows), start, end), "1D").dropna(
         axis=1, how="all"
     )
     # A stable sort of sorted ids: of equally complete sites the lower id comes first.
-    completeness = complete_columns(table, minimum_completeness, sites or 1, "sites").sort_index()
+    completeness = find_complete_columns(
+        table, minimum_completeness, sites or 1, "sites"
+    ).sort_index()
     ranking = completeness.sort_values(ascending=False, kind="stable").index
     ids = sorted(str(site) for site in ranking[:sites])
     table = table[ids]
@@ -96,7 +103,7 @@ def ozone(
         noise_variance=noise_variance,
         labels=tuple(ids),
         summary=f"{len(ids)} sites, {table.index[0]:%Y-%m-%d} to {table.index[-1]:%Y-%m-%d} "
-        f"({len(table)} days), {gaps_text(table)}",
+        f"({len(table)} days), {describe_gaps(table)}",
     )
 
 

@@ -22,7 +22,7 @@ import pandas as pd
 import requests
 
 from tvbandits.datasets.epa_ozone.aqs import AIRDATA, OZONE, is_in_state
-from tvbandits.datasets.tables.readings import few
+from tvbandits.datasets.tables.readings import quote_few
 from tvbandits.datasets.tables.spreadsheets import File
 from tvbandits.io import check_size, name_file_in_errors, replace_file
 from tvbandits.validation import (
@@ -272,7 +272,7 @@ def _write_state(path: Path, state: str) -> Path:
     if not len(table):
         raise ValueError(
             f"state={state} has no rows in {path.name}, which contains the states "
-            f"{few(states, most=len(states))}"
+            f"{quote_few(states, most=len(states))}"
         )
     name = str(table[columns["state"]].iloc[0])
     words = re.sub(r"[^0-9a-z]+", "-", name.casefold()).strip("-")

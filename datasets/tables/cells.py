@@ -25,7 +25,7 @@ WITH_CODE = re.compile(r"[-+]0\d{3},\w")
 _WITH_COMMA = re.compile(r"[-+]?\d[\d.]*,\d+")
 
 
-def plain_numbers(frame: pd.DataFrame, names: Collection[str] = ()) -> pd.DataFrame:
+def simplify_numbers(frame: pd.DataFrame, names: Collection[str] = ()) -> pd.DataFrame:
     """Return a frame whose numbers have an ASCII minus and no spaces or apostrophes.
 
     Parameters
@@ -37,9 +37,9 @@ def plain_numbers(frame: pd.DataFrame, names: Collection[str] = ()) -> pd.DataFr
     Examples
     --------
     >>> import pandas as pd
-    >>> from tvbandits.datasets.tables.cells import plain_numbers
+    >>> from tvbandits.datasets.tables.cells import simplify_numbers
     >>> frame = pd.DataFrame({"t": ["1", "2"], "a": ["−1 012,5", "5–7"]})
-    >>> print(plain_numbers(frame)["a"].tolist())
+    >>> print(simplify_numbers(frame)["a"].tolist())
     ['-1012,5', '5–7']
     """
     frame = frame.copy()
@@ -62,13 +62,13 @@ def _plain_number(cell: str) -> str:
     return re.sub(f"[{_BETWEEN}]", "", text) if _NUMBER.fullmatch(text) else cell
 
 
-def remedy_of(cell: object) -> str:
+def remedy_for_cell(cell: object) -> str:
     """Return a remedy, for a message, for a cell that is not a number.
 
     Examples
     --------
-    >>> from tvbandits.datasets.tables.cells import remedy_of
-    >>> print(remedy_of("12.5 ppb").partition(",")[0])
+    >>> from tvbandits.datasets.tables.cells import remedy_for_cell
+    >>> print(remedy_for_cell("12.5 ppb").partition(",")[0])
     if 'ppb' is a unit
     """
     text = str(cell).strip()

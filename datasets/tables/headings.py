@@ -13,13 +13,13 @@ import pandas as pd
 _LETTERS = str.maketrans({"ł": "l", "ø": "o", "æ": "ae", "ß": "ss", "đ": "d", "ı": "i"})
 
 
-def plain(column: object) -> str:
+def simplify_heading(column: object) -> str:
     """Return a heading in lower case, without accents, and with _ for spaces and punctuation.
 
     Examples
     --------
-    >>> from tvbandits.datasets.tables.headings import plain
-    >>> print(plain("Site  Num."), plain("Längengrad"), plain("Długość geogr."))
+    >>> from tvbandits.datasets.tables.headings import simplify_heading
+    >>> print(*map(simplify_heading, ("Site  Num.", "Längengrad", "Długość geogr.")))
     site_num langengrad dlugosc_geogr
     """
     letters = unicodedata.normalize("NFKD", str(column).lower().translate(_LETTERS))
@@ -28,18 +28,22 @@ def plain(column: object) -> str:
     ).strip("_")
 
 
-def spellings(heading: object) -> tuple[str, str, str]:
-    """Return three variants of a heading: as `plain`, with its words separated, and without a unit.
+def heading_variants(heading: object) -> tuple[str, str, str]:
+    """Return a simplified heading, the same with its words separated, and the same without a unit.
 
     Examples
     --------
-    >>> from tvbandits.datasets.tables.headings import spellings
-    >>> print(spellings("sensorId"), spellings("Time (UTC)"))
+    >>> from tvbandits.datasets.tables.headings import heading_variants
+    >>> print(heading_variants("sensorId"), heading_variants("Time (UTC)"))
     ('sensorid', 'sensor_id', 'sensorid') ('time_utc', 'time_utc', 'time')
     """
     text = str(heading)
     apart = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text)
-    return plain(text), plain(apart), plain(re.split(r"[,(\[]", text)[0])
+    return (
+        simplify_heading(text),
+        simplify_heading(apart),
+        simplify_heading(re.split(r"[,(\[]", text)[0]),
+    )
 
 
 def as_id(value: Any) -> str:
@@ -51,7 +55,7 @@ def as_id(value: Any) -> str:
     return text.partition(".")[0] if re.fullmatch(r"(0|-?[1-9]\d*)\.0+", text) else text
 
 
-def similar_names(names: Iterable[str]) -> list[str]:
+def describe_similar_names(names: Iterable[str]) -> list[str]:
     """Return a sentence for each group of names of stations that differ only by case or spaces."""
     groups: dict[str, list[str]] = {}
     for name in dict.fromkeys(names):
@@ -64,7 +68,7 @@ def similar_names(names: Iterable[str]) -> list[str]:
     ]
 
 
-# Words in the form of `plain` that have no other meaning.
+# Words in the form of `simplify_heading` that have no other meaning.
 LATITUDE = re.compile(
     "latitude|lat|latitud|latitudine|breitengrad|breddegrad|breddgrad|breedtegraad|leveysaste|"
     "leveyspiiri|laiuskraad|enlem|широта"
@@ -92,19 +96,21 @@ LENGTHS = {"easting", "northing", "east", "north", "hochwert", "rechtswert", "ut
 def _words(heading: object) -> list[str]:
     """Return the words of a heading without a unit in brackets: geo and lat for "geoLat [deg]"."""
     text = re.sub(r"[(\[].*?[)\]]", "", str(heading))
-    return plain(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text)).split("_")
+    return simplify_heading(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", text)).split("_")
 
 
-def latitude_and_longitude(columns: Iterable[object]) -> tuple[str | None, str | None]:
+def find_latitude_and_longitude(columns: Iterable[object]) -> tuple[str | None, str | None]:
     """Return the columns of latitude and longitude by their headings; None for a missing one.
 
     Examples
     --------
-    >>> from tvbandits.datasets.tables.headings import latitude_and_longitude
-    >>> latitude_and_longitude(["id", "lon_wgs84", "geo_lat"])
+    >>> from tvbandits.datasets.tables.headings import find_latitude_and_longitude
+    >>> find_latitude_and_longitude(["id", "lon_wgs84", "geo_lat"])
     ('geo_lat', 'lon_wgs84')
-    >>> latitude_and_longitude(["Name", "Länge", "Breite"]), latitude_and_longitude(["Name", "Länge"])
-    (('Breite', 'Länge'), (None, None))
+    >>> find_latitude_and_longitude(["Name", "Länge", "Breite"])
+    ('Breite', 'Länge')
+    >>> find_latitude_and_longitude(["Name", "Länge"])
+    (None, None)
     """
     words = {str(column): _words(column) for column in columns}
 
@@ -121,4 +127,4 @@ def latitude_and_longitude(columns: Iterable[object]) -> tuple[str | None, str |
 
 def is_length(heading: object) -> bool:
     """Return whether a heading names a length or a unit of length, such as "easting" or "x (km)"."""
-    return not LENGTHS.isdisjoint(plain(heading).split("_"))
+    return not LENGTHS.isdisjoint(simplify_heading(heading).split("_"))

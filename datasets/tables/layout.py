@@ -1,10 +1,9 @@
-r"""Tables of readings as instruments, agencies and spreadsheets write them.
+r"""Layouts of tables of readings as instruments, agencies and spreadsheets write them.
 
-This module finds out how a file is laid out, so that every command reads the same file in the same way.
-A file becomes a sheet (`sheets`), its cells as texts under their names; the columns of a sheet are
-described by a `Layout`; and the two become a frame of station, time and value, a row for each reading.
-
-What a file leaves open is an error, which names the option that decides it: a field of `FileOptions`.
+This module determines the layout of a file, so that every command reads the same file in the same way.
+`sheets` reads a file into a sheet, whose cells are texts in columns with names; a `Layout` describes the
+columns of a sheet; and `tidy` converts both to a frame of station, time and value, with a row for each
+reading. If a file can be read in several ways, an error names the field of `FileOptions` that decides.
 """
 
 from __future__ import annotations
@@ -20,21 +19,26 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tvbandits.clock import is_date_text
-from tvbandits.datasets.tables.cells import remedy_of
-from tvbandits.datasets.tables.headings import as_id, latitude_and_longitude, plain, spellings
+from tvbandits.datasets.tables.cells import remedy_for_cell
+from tvbandits.datasets.tables.headings import (
+    as_id,
+    find_latitude_and_longitude,
+    heading_variants,
+    simplify_heading,
+)
 from tvbandits.datasets.tables.other_rows import GAPS
 from tvbandits.datasets.tables.times import (
     CLOCK,
     EPOCHS,
     PAIRS,
     TIMES,
+    add_colons,
     are_clocks,
-    date_parts,
+    convert_numeric_dates,
+    find_date_parts,
     is_day,
-    iso_times,
     join_date_parts,
-    numbers_as_dates,
-    with_colons,
+    to_iso_times,
 )
 from tvbandits.option_text import format_option
 from tvbandits.validation import (
@@ -46,7 +50,7 @@ from tvbandits.validation import (
     whole_number,
 )
 
-# Headings as `plain` writes them, the one to prefer first.
+# Headings in the form of `simplify_heading`, preferred ones first.
 STATIONS = (
     *("location_id", "sensor_id", "station_id", "site_id", "device_id"),
     *("station", "site", "location", "station_no", "station_nr", "station_number", "station_code"),
@@ -55,7 +59,7 @@ STATIONS = (
     *("sensor", "sensor_index", "device", "mote", "moteid", "detector", "stn", "num_poste"),
     *("station_name", "site_name", "location_name"),
 )
-AQS = ("state_code", "county_code", "site_num")  # with so many digits each:
+AQS = ("state_code", "county_code", "site_num")  # the EPA's columns of a station
 AQS_DIGITS = (2, 3, 4)
 PARAMETERS = ("parameter", "parameter_name", "pollutant", "variable", "species", "quantity")
 VALUES = (
@@ -65,16 +69,16 @@ VALUES = (
 UNITS = ("unit", "units", "units_of_measure")
 NO_VALUES = {*UNITS, "status", "flag", "qualifier", "quality"}
 
-_TEMPERATURE = "T"  # no time, which is t
-_SAMPLE = 100  # rows, of which columns of dates are found out
-LINE = "line"  # the name of an index of numbers of lines
+_TEMPERATURE = "T"  # only a lower-case t is a time
+_SAMPLE = 100  # rows from which columns of dates are recognized
+LINE = "line"  # the name of an index with the numbers of a file's lines
 
 
 @dataclass(frozen=True)
 class FileOptions:
-    """What a person says of files of readings where these do not decide it themselves.
+    """Decisions of the user about files of readings that can be read in several ways.
 
-    Each field is an option of the commands that read files: `missing` is --missing there.
+    Each field is also an option of the commands that read files, such as --missing.
 
     Attributes
     ----------
@@ -83,16 +87,16 @@ class FileOptions:
     decimal : str, optional
         The decimal mark, "comma" or "point".
     dates : str, optional
-        What comes first in 03/02/2026, the "day" or the "month"; or how dates are written, as "%d.%m.%y
-        %H:%M"; or "s" or "ms", for times counted since 1970 in UTC.
+        The first number in 03/02/2026, "day" or "month"; or the format of dates, "%d.%m.%y %H:%M"; or
+        "s" or "ms", for times counted since 1970 in UTC.
     time, station, value : str, optional
-        The columns of them; "Date+Hour" joins several.
+        The columns of time, station and value; several columns are joined with a plus, "Date+Hour".
     parameter : str, optional
-        The parameter to read, where a table has several.
+        The parameter to read from a table with several.
     degrees : str, optional
-        The columns of latitude and longitude, "Y+X"; "none": coordinates are no degrees.
+        The columns of latitude and longitude, "Y+X"; "none": coordinates are not degrees.
     missing : sequence of str
-        Cells that stand for no reading, such as "-999"; "none" says that such numbers are readings.
+        Cells that mean a missing reading, such as "-999"; "none": such numbers are readings.
     without : sequence of str
         Stations to leave out.
 
@@ -123,7 +127,7 @@ class FileOptions:
         for name in ("time", "station", "parameter", "value", "degrees"):
             check_optional(check_text, name, getattr(self, name))
         missing = as_list("missing", self.missing, "the cells of no reading, a list")
-        object.__setattr__(self, "missing", tuple(str(each).strip() for each in missing))
+        object.__setattr__(self, "missing", tuple(str(cell).strip() for cell in missing))
         without = as_list("without", self.without, "the names of stations, a list")
         object.__setattr__(self, "without", tuple(map(as_id, without)))
 
@@ -132,18 +136,18 @@ NO_OPTIONS = FileOptions()
 
 
 def columns_of_option(options: FileOptions, name: str, columns: Iterable[object]) -> list[str]:
-    """Return the columns that an option such as `time` names, several in "Date+Hour".
+    """Return the columns that an option such as `time` names, which may be joined by a plus.
 
-    A plus may also be part of the name of one of the columns: "Date Time, GMT+01:00".
+    A plus may also be part of the name of a column, such as "Date Time, GMT+01:00".
     """
-    given = getattr(options, name) or ""
-    if given and plain(given) in map(plain, columns):
-        return [given]
-    return [each.strip() for each in given.split("+") if each.strip()]
+    option = getattr(options, name) or ""
+    if option and simplify_heading(option) in map(simplify_heading, columns):
+        return [option]
+    return [part.strip() for part in option.split("+") if part.strip()]
 
 
 def options_of_sites(options: FileOptions, cells: pd.DataFrame) -> FileOptions:
-    """Return options of readings for a table of sites: without the columns that it lacks.
+    """Return options for a table of sites: those for readings, without columns that the table lacks.
 
     Examples
     --------
@@ -153,29 +157,31 @@ def options_of_sites(options: FileOptions, cells: pd.DataFrame) -> FileOptions:
     >>> options_of_sites(options, pd.DataFrame({"site": ["a"], "x": [0], "y": [1]})).time is None
     True
     """
-    names = {plain(column) for column in cells.columns}
+    names = {simplify_heading(column) for column in cells.columns}
     absent: dict[str, Any] = {
         name: None
         for name in ("time", "station", "value")
-        if not {plain(each) for each in columns_of_option(options, name, cells.columns)} <= names
+        if not set(map(simplify_heading, columns_of_option(options, name, cells.columns))) <= names
     }
     return replace(options, **absent)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns of a table hold what.
+    """A description of the columns of a table.
+
+    A long table has a row for each reading, a wide one a column for each station.
 
     Attributes
     ----------
     time, station : tuple of str
-        Their columns; no station in a table with a column for each.
+        The columns of time and of station; a wide table has none of station.
     parameter, unit : str
-        Their columns in a table with a row for each reading, or empty.
+        The columns of parameter and of unit in a long table, or "".
     values : tuple of str
-        The columns that may hold the value in such a table.
+        The columns of a long table that may be that of the value.
     places : tuple of str
-        Columns of latitude and longitude.
+        The columns of latitude and longitude.
     """
 
     time: tuple[str, ...]
@@ -187,19 +193,21 @@ class Layout:
 
     @property
     def value(self) -> str:
-        """The column of the value; a `ValueError` if several may be it, or none."""
+        """Return the column of the value; raise a `ValueError` unless exactly one is possible."""
         if len(self.values) != 1:
-            found = (
+            problem = (
                 f"may be any of {', '.join(self.values)}"
                 if self.values
                 else "is in no column of numbers"
             )
-            raise ValueError(f"the value {found}: say which by {format_option('value', 'COLUMN')}")
+            raise ValueError(
+                f"the value {problem}: say which by {format_option('value', 'COLUMN')}"
+            )
         return self.values[0]
 
     @property
     def is_long(self) -> bool:
-        """Whether the table has a row for each reading, and not a column for each station."""
+        """Return whether the table has a row for each reading, and not a column for each station."""
         return bool(self.station)
 
 
@@ -207,12 +215,12 @@ class Layout:
 
 
 def find_columns(cells: pd.DataFrame, options: FileOptions) -> Layout:
-    """Return which columns hold time, station, parameter, value and place.
+    """Return the columns of time, station, parameter, value and place.
 
     Raises
     ------
     ValueError
-        If an option names a column that is not there.
+        If an option names a column that does not exist.
 
     Examples
     --------
@@ -225,12 +233,12 @@ def find_columns(cells: pd.DataFrame, options: FileOptions) -> Layout:
     """
     columns = _Columns(cells, options)
     time, station = columns.time(), columns.station()
-    dated = () if time or not station else dated_columns(cells, station)
+    dated = () if time or not station else find_dated_columns(cells, station)
     if not (station and (time or dated or options.station)):
         return Layout(time or tuple(map(str, cells.columns[:1])))
     time = time or (dated if len(dated) == 1 else ())
-    degrees = latitude_and_longitude(cells.columns)
-    places = columns.present("degrees") or tuple(each for each in degrees if each is not None)
+    degrees = find_latitude_and_longitude(cells.columns)
+    places = columns.present("degrees") or tuple(name for name in degrees if name is not None)
     parameter, unit = columns.first(PARAMETERS), columns.first(UNITS)
     value = columns.by_option("value") or columns.first(VALUES)
     if not value:
@@ -240,91 +248,95 @@ def find_columns(cells: pd.DataFrame, options: FileOptions) -> Layout:
             column
             for column in dict.fromkeys(map(str, cells.columns))
             if column not in others
-            and (plain(column) not in other_names or column == _TEMPERATURE)
+            and (simplify_heading(column) not in other_names or column == _TEMPERATURE)
             and has_numbers(cells[column])
         )
     places = places if len(places) == 2 else ()
     return Layout(time, station, "".join(parameter), value, "".join(unit), places)
 
 
-def station_columns(cells: pd.DataFrame, options: FileOptions) -> tuple[str, ...]:
-    """Return the columns of the station by an option or by their headings, also without times."""
+def find_station_columns(cells: pd.DataFrame, options: FileOptions) -> tuple[str, ...]:
+    """Return the columns of the station, by an option or by their headings; times are not needed."""
     return _Columns(cells, options).station()
 
 
-def time_columns(cells: pd.DataFrame) -> tuple[str, ...]:
+def find_time_columns(cells: pd.DataFrame) -> tuple[str, ...]:
     """Return the columns of the time by their headings."""
     return _Columns(cells, NO_OPTIONS).time()
 
 
-def dated_columns(cells: pd.DataFrame, station: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of dates, by their cells, of a table with several rows for a station."""
+def find_dated_columns(cells: pd.DataFrame, station: Sequence[str]) -> tuple[str, ...]:
+    """Return the columns with dates in their cells, for a table with several rows for a station."""
     if not cells.duplicated([*station]).any():
         return ()
     samples = {str(name): cells[name].iloc[:_SAMPLE].astype(str) for name in dict.fromkeys(cells)}
     return tuple(
         name
         for name, sample in samples.items()
-        if name not in station and numbers_as_dates(sample).map(is_date_text).all()
+        if name not in station and convert_numeric_dates(sample).map(is_date_text).all()
     )
 
 
 class _Columns:
-    """The columns of a table by their plain names."""
+    """The columns of a table, which are found by variants of their headings."""
 
     def __init__(self, cells: pd.DataFrame, options: FileOptions) -> None:
         self._cells, self._options = cells, options
-        self._names = {plain(column): str(column) for column in reversed(cells.columns)}
-        # Their words apart, as of "sensorId".
-        self._words = {spellings(column)[1]: str(column) for column in reversed(cells.columns)}
-        # Without a unit or a zone, as of "Time (UTC)": of stations, that is part of the name.
-        self._bare = {spellings(column)[2]: str(column) for column in reversed(cells.columns)}
+        self._names = {simplify_heading(column): str(column) for column in reversed(cells.columns)}
+        # With separated words, as in "sensorId".
+        self._words = {
+            heading_variants(column)[1]: str(column) for column in reversed(cells.columns)
+        }
+        # Without a unit or a zone, as in "Time (UTC)". For a station, these are part of the name.
+        self._bare = {
+            heading_variants(column)[2]: str(column) for column in reversed(cells.columns)
+        }
 
     def first(self, choices: Sequence[str], *, bare: bool = False) -> tuple[str, ...]:
-        """Return the first of some names that is there."""
+        """Return the column of the first heading among some that exists, or ()."""
         for names in (self._names, self._words, *([self._bare] if bare else [])):
-            for each in choices:
-                if each in names:
-                    return (names[each],)
+            for heading in choices:
+                if heading in names:
+                    return (names[heading],)
         return ()
 
     def by_option(self, option: str) -> tuple[str, ...]:
-        """Return the columns that an option names, if any."""
+        """Return the columns that an option names; raise a `ValueError` if one does not exist."""
         columns = columns_of_option(self._options, option, self._cells.columns)
-        for each in columns:
-            if plain(each) not in self._names:
+        for column in columns:
+            if simplify_heading(column) not in self._names:
                 listed = ", ".join(map(str, self._cells.columns))
                 raise ValueError(
-                    f"{format_option(option, each)}: there is no such column; there are: {listed}"
+                    f"{format_option(option, column)}: there is no such column; there are: {listed}"
                 )
-        return tuple(self._names[plain(each)] for each in columns)
+        return tuple(self._names[simplify_heading(column)] for column in columns)
 
     def present(self, option: str) -> tuple[str, ...]:
-        """Return the columns that an option names; none if they are those of another table.
+        """Return the columns that an option names, or () if it is about another table.
 
         Raises
         ------
         ValueError
-            If the table has some of them, and not all.
+            If the table has only some of these columns.
         """
         columns = columns_of_option(self._options, option, self._cells.columns)
-        is_here = any(plain(each) in self._names for each in columns)
-        return self.by_option(option) if is_here else ()
+        has_any = any(simplify_heading(column) in self._names for column in columns)
+        return self.by_option(option) if has_any else ()
 
     def time(self) -> tuple[str, ...]:
-        """Return the columns of the time, of which a second one has hours."""
+        """Return the columns of the time; if there are two, the second one has times of day."""
         pairs = [self.first([a]) + self.first([b]) for a, b in PAIRS]
-        pairs = [each for each in pairs if len(each) == 2 and are_clocks(self._cells[each[1]])]
-        dated = pairs[0] if pairs else self.first(TIMES, bare=True)
-        dated = () if dated == (_TEMPERATURE,) else dated
-        parts = date_parts(self._cells.columns)
-        # The day of a month is no time: with year and month it is.
-        found = parts if {*dated} <= {*parts} else (*dated, *self._clock_beside(dated))
-        return self.by_option("time") or found
+        pairs = [pair for pair in pairs if len(pair) == 2 and are_clocks(self._cells[pair[1]])]
+        dates = pairs[0] if pairs else self.first(TIMES, bare=True)
+        dates = () if dates == (_TEMPERATURE,) else dates
+        parts = find_date_parts(self._cells.columns)
+        # A column of days of the month is a time only together with year and month.
+        columns = parts if {*dates} <= {*parts} else (*dates, *self._find_clock(dates))
+        return self.by_option("time") or columns
 
-    def _clock_beside(self, dated: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the column of times of day beside one of days, if there is one."""
-        if len(dated) != 1 or not all(map(is_day, self._cells[dated[0]].unique())):
+    def _find_clock(self, dates: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the only column of times of day, if the column of dates has only days; else ()."""
+        if len(dates) != 1 or not all(map(is_day, self._cells[dates[0]].unique())):
             return ()
         clocks = [
             str(name)
@@ -334,72 +346,72 @@ class _Columns:
         return tuple(clocks) if len(clocks) == 1 else ()
 
     def station(self) -> tuple[str, ...]:
-        """Return the columns of the station, of which the EPA has three."""
-        aqs = tuple(each for name in AQS for each in self.first([name]))
+        """Return the column of the station, or the EPA's three columns."""
+        aqs = tuple(column for name in AQS for column in self.first([name]))
         return self.by_option("station") or (aqs if len(aqs) == len(AQS) else self.first(STATIONS))
 
 
 def has_numbers(column: pd.Series[Any]) -> bool:
-    """Tell whether any cell of a column is a number."""
+    """Return whether any cell of a column is a number."""
     return bool(pd.to_numeric(column, errors="coerce").notna().any())
 
 
 # --- from the layout to readings --------------------------------------------------------------------
 
 
-def times_of(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.Series[Any]:
-    """Return the times of the rows, dates as texts of ISO 8601."""
+def read_times(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.Series[Any]:
+    """Return the times of the rows, with dates as texts of ISO 8601."""
     columns = [cells[column] for column in layout.time]
     if not columns:
-        listed = " or ".join(dated_columns(cells, layout.station)) or "in any column"
+        listed = " or ".join(find_dated_columns(cells, layout.station)) or "in any column"
         raise ValueError(
             f"the time may be {listed}: say which by {format_option('time', 'COLUMN')}"
         )
-    if layout.time and date_parts(layout.time) == layout.time:
-        return iso_times(join_date_parts(cells[[*layout.time]]), options.dates)
+    if layout.time and find_date_parts(layout.time) == layout.time:
+        return to_iso_times(join_date_parts(cells[[*layout.time]]), options.dates)
     if len(columns) == 1:
-        return iso_times(columns[0], options.dates)
-    first, *others = (column.astype(str).str.strip() for column in columns)
-    first = first.str.replace(r"^(\d{4})(\d\d)(\d\d)$", r"\1-\2-\3", regex=True)
-    clocks = [with_colons(each) for each in others]
-    joined = first.str.cat(clocks, sep=" ")  # type: ignore[arg-type]  # stubs lack lists of Series
+        return to_iso_times(columns[0], options.dates)
+    dates, *others = (column.astype(str).str.strip() for column in columns)
+    dates = dates.str.replace(r"^(\d{4})(\d\d)(\d\d)$", r"\1-\2-\3", regex=True)
+    clocks = [add_colons(clock) for clock in others]
+    joined = dates.str.cat(clocks, sep=" ")  # type: ignore[arg-type]  # stubs lack lists of Series
     joined = joined.str.strip().str.replace(r" (?=[+-]\d\d:?\d\d$|Z$)", "", regex=True)
-    return iso_times(joined, options.dates)
+    return to_iso_times(joined, options.dates)
 
 
-def stations_of(cells: pd.DataFrame, layout: Layout) -> pd.Series[str]:
-    """Return the station of each row of a long table; of the EPA's as 36-001-0012."""
-    parts = [ids_of(cells[column]) for column in layout.station]
-    if tuple(map(plain, layout.station)) == AQS:
+def read_stations(cells: pd.DataFrame, layout: Layout) -> pd.Series[str]:
+    """Return the station of each row of a long table; the EPA's are written 36-001-0012."""
+    parts = [read_ids(cells[column]) for column in layout.station]
+    if tuple(map(simplify_heading, layout.station)) == AQS:
         parts = [part.str.zfill(n) for part, n in zip(parts, AQS_DIGITS, strict=True)]
     return parts[0].str.cat(parts[1:], sep="-")  # type: ignore[arg-type]  # as above
 
 
-def stations_used(names: Iterable[str], options: FileOptions) -> NDArray[np.bool_]:
-    """Return which of some stations the options do not leave out.
+def stations_mask(names: Iterable[str], options: FileOptions) -> NDArray[np.bool_]:
+    """Return a mask of the stations that the options do not leave out.
 
     Raises
     ------
     ValueError
-        If they leave out one that is not there.
+        If the options leave out a station that does not exist.
     """
     stations = list(names)
-    for each in options.without:
-        if each not in stations:
+    for name in options.without:
+        if name not in stations:
             listed = ", ".join(dict.fromkeys(stations))
             raise ValueError(
-                f"{format_option('without', each)}: there is no such station; there are: {listed}"
+                f"{format_option('without', name)}: there is no such station; there are: {listed}"
             )
     return ~np.isin(np.array(stations, dtype=str), options.without)
 
 
 def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFrame:
-    """Return the rows of one parameter.
+    """Return the rows of the parameter that the options name, or of the only one.
 
     Raises
     ------
     ValueError
-        If there are several and the options name none, or one that is not there.
+        If there are several and the options name none, or the named one does not exist.
     """
     if not layout.parameter:
         if options.parameter:
@@ -428,19 +440,19 @@ def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) 
 def check_units(
     cells: pd.DataFrame, layout: Layout, options: FileOptions, sites: Iterable[str] | None = None
 ) -> None:
-    """Raise an error if readings of a long table are in several units; spellings do not matter.
+    """Raise a `ValueError` if the readings of a long table, or of some sites, have several units.
 
-    Given sites, the others do not matter, either.
+    Spellings of the same unit are not several units.
     """
     if not (layout.is_long and layout.unit):
         return
     rows = select_parameter(cells, layout, options)
-    stations = stations_of(rows, layout)
-    used = stations_used(stations, options) & (True if sites is None else stations.isin([*sites]))
+    stations = read_stations(rows, layout)
+    used = stations_mask(stations, options) & (True if sites is None else stations.isin([*sites]))
     units = rows[layout.unit][used].astype(str).str.strip()
     counts = units[units != ""].value_counts()
-    spellings = counts.index.str.translate(str.maketrans("µμ³²", "uu32", " ^*")).str.casefold()
-    if spellings.nunique() > 1:
+    names = counts.index.str.translate(str.maketrans("µμ³²", "uu32", " ^*")).str.casefold()
+    if names.nunique() > 1:
         listed = ", ".join(f"{count} in {unit}" for unit, count in counts.items())
         raise ValueError(
             f"the readings are in several units ({listed}): write all of them in one, or leave stations "
@@ -448,46 +460,48 @@ def check_units(
         )
 
 
-def codes_of(options: FileOptions) -> list[float]:
-    """Return the numbers that stand for no reading by the options."""
-    return [float(each.replace(",", ".")) for each in options.missing if _is_code(each)]
+def missing_codes(options: FileOptions) -> list[float]:
+    """Return the numbers that mean a missing reading according to the options."""
+    return [float(code.replace(",", ".")) for code in options.missing if _is_code(code)]
 
 
 def is_gap(cells: pd.Series[Any], options: FileOptions) -> pd.Series[bool]:
-    """Return which cells stand for no reading, by usual words or as the options say."""
-    codes = codes_of(options)
+    """Return a mask of the cells that mean a missing reading, by usual words or by the options."""
+    codes = missing_codes(options)
     numbers = pd.to_numeric(cells, errors="coerce")
     gap = cells.isna() | numbers.isin(codes)
-    unread = numbers.isna() & ~gap
-    words = cells[unread].astype(str).str.strip()
-    gap[unread] = words.str.casefold().isin(GAPS) | words.isin(options.missing)
-    return gap.astype(bool)  # before pandas 3 a column of texts may make truth values objects
+    is_text = numbers.isna() & ~gap
+    words = cells[is_text].astype(str).str.strip()
+    gap[is_text] = words.str.casefold().isin(GAPS) | words.isin(options.missing)
+    return gap.astype(bool)  # before pandas 3, the mask of a column of texts may have type object
 
 
 def _is_code(cell: str) -> bool:
     return re.fullmatch(r"[-+]?\d+([.,]\d+)?([eE][-+]?\d+)?", cell) is not None
 
 
-def as_values(cells: pd.Series[Any], options: FileOptions, name: str) -> pd.Series[float]:
-    """Return cells as floats; one that stands for no reading is NaN.
+def parse_values(cells: pd.Series[Any], options: FileOptions, name: str) -> pd.Series[float]:
+    """Return cells as floats, with NaN for a missing reading.
 
     Raises
     ------
     ValueError
-        If another cell is no finite number.
+        If another cell is not a finite number.
     """
     gap = is_gap(cells, options)
     numbers = pd.to_numeric(cells.mask(gap), errors="coerce").astype(float)
     wrong = (numbers.isna() & ~gap) | np.isinf(numbers)
     if wrong.any():
-        place, cell = cells.index[wrong.to_numpy()][0], cells[wrong].iloc[0]
-        where = f" {'in line' if cells.index.name == LINE else 'at'} {place}: {remedy_of(cell)}"
-        raise ValueError(f"{name} must hold finite numbers, got {describe(cell)}{where}")
+        row, cell = cells.index[wrong.to_numpy()][0], cells[wrong].iloc[0]
+        position = f"{'in line' if cells.index.name == LINE else 'at'} {row}"
+        raise ValueError(
+            f"{name} must hold finite numbers, got {describe(cell)} {position}: {remedy_for_cell(cell)}"
+        )
     return numbers
 
 
 def _check_is_station(column: pd.Series[Any], options: FileOptions) -> None:
-    """Raise an error for a column of words alone, which is no station of a wide table."""
+    """Raise a `ValueError` for a column with only words, which is not a station of a wide table."""
     words = column[~is_gap(column, options)]
     if len(words) and is_date_text(str(words.iloc[0])):
         raise ValueError(
@@ -504,16 +518,16 @@ def _check_is_station(column: pd.Series[Any], options: FileOptions) -> None:
 
 
 def check_is_wide(cells: pd.DataFrame, times: pd.Series[Any]) -> None:
-    """Raise a `ValueError` if each row seems to be a reading of the station that one column names.
+    """Raise a `ValueError` if a table seems to be long, with a column that is not known as the station.
 
-    That is so if times repeat, each with other values of the column, of which there are few.
+    It seems so if times repeat, and a column has few different values, all different at each time.
 
     Parameters
     ----------
     cells : DataFrame
-        Without the columns of times.
+        The table without the columns of times.
     times : Series
-        Of its rows.
+        The times of its rows.
     """
     counts = times.value_counts()
     if len(times) < 2 * len(counts):
@@ -529,9 +543,7 @@ def check_is_wide(cells: pd.DataFrame, times: pd.Series[Any]) -> None:
 
 
 def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFrame:
-    """Return the readings of a table, a row for each: station, time and value, by line.
-
-    Of a table with a column for each station, its cells become rows.
+    """Return the readings of a table with a row for each: station, time and value, sorted by line.
 
     Raises
     ------
@@ -549,14 +561,13 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
     0       b  2026-02-01 00:00:00    NaN
     """
     if not layout.is_long:
-        times = times_of(cells, layout, options)
+        times = read_times(cells, layout, options)
         columns = [i for i, name in enumerate(cells.columns) if name not in layout.time]
         counts = Counter(str(cells.columns[i]) for i in columns)
-        if twice := [name for name, count in counts.items() if count > 1]:
-            raise ValueError(
-                f"{twice[0]} is the name of {counts[twice[0]]} columns: rename one of them"
-            )
-        is_used = stations_used([as_id(cells.columns[i]) for i in columns], options)
+        if duplicates := [name for name, count in counts.items() if count > 1]:
+            name = duplicates[0]
+            raise ValueError(f"{name} is the name of {counts[name]} columns: rename one of them")
+        is_used = stations_mask([as_id(cells.columns[i]) for i in columns], options)
         columns = [i for i, used in zip(columns, is_used, strict=True) if used]
         if not columns:
             raise ValueError(
@@ -571,19 +582,19 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
                 {
                     "station": as_id(cells.columns[i]),
                     "time": times,
-                    "value": as_values(cells.iloc[:, i], options, f"column {cells.columns[i]}"),
+                    "value": parse_values(cells.iloc[:, i], options, f"column {cells.columns[i]}"),
                 }
             )
             for i in columns
         ]
         return pd.concat(blocks).sort_index(kind="stable")
     rows = select_parameter(cells, layout, options)
-    rows = rows[stations_used(stations_of(rows, layout), options)]
+    rows = rows[stations_mask(read_stations(rows, layout), options)]
     return pd.DataFrame(
         {
-            "station": stations_of(rows, layout),
-            "time": times_of(rows, layout, options),
-            "value": as_values(rows[layout.value], options, f"column {layout.value}"),
+            "station": read_stations(rows, layout),
+            "time": read_times(rows, layout, options),
+            "value": parse_values(rows[layout.value], options, f"column {layout.value}"),
         }
     )
 
@@ -591,8 +602,8 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
 # --- names ------------------------------------------------------------------------------------------
 
 
-def ids_of(column: pd.Series[Any]) -> pd.Series[str]:
-    """Return the id of each cell of a column, as `as_id`."""
+def read_ids(column: pd.Series[Any]) -> pd.Series[str]:
+    """Return the id of each cell of a column (see `as_id`)."""
     codes, cells = pd.factorize(column, use_na_sentinel=False)
     ids = np.array([as_id(cell) for cell in cells], dtype=object)
     return pd.Series(ids[codes], column.index)

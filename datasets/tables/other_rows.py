@@ -24,7 +24,7 @@ _WIDTH = re.compile(r"\d+[dsn]")
 _OFFSET = re.compile(r"\W*(UTC|GMT)?\s*[+-]\s*\d\d?(:\d\d)?\W*")
 
 
-def unit_lines(cells: pd.DataFrame, time: int | None) -> list[int]:
+def find_unit_lines(cells: pd.DataFrame, time: int | None) -> list[int]:
     """Return the lines of units directly below the names, which have only words, and no time.
 
     The first line of units may have any word in the column of times, such as "[MEZ]".
@@ -51,7 +51,7 @@ def unit_lines(cells: pd.DataFrame, time: int | None) -> list[int]:
     return lines
 
 
-def width_lines(cells: pd.DataFrame) -> list[int]:
+def find_width_lines(cells: pd.DataFrame) -> list[int]:
     """Return the line below the names with the widths of columns, as in tables of the USGS."""
     return [
         int(str(line))
@@ -60,7 +60,7 @@ def width_lines(cells: pd.DataFrame) -> list[int]:
     ]
 
 
-def end_lines(cells: pd.DataFrame) -> list[int]:
+def find_end_lines(cells: pd.DataFrame) -> list[int]:
     """Return the last lines with only one cell, in the first column, which is no time, such as "End"."""
     lines = list[int]()
     for line, row in cells[::-1].iterrows():
@@ -71,7 +71,7 @@ def end_lines(cells: pd.DataFrame) -> list[int]:
     return lines
 
 
-def sum_lines(cells: pd.DataFrame, time: int | None) -> list[int]:
+def find_sum_lines(cells: pd.DataFrame, time: int | None) -> list[int]:
     """Return the last lines with a word in the column of times, and numbers: means or sums.
 
     There are none unless every line above them has digits in the column of times.

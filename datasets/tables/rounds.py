@@ -153,7 +153,7 @@ def _are_rounds(counts: NDArray[np.int64], places: int) -> NDArray[np.bool_]:
     return counts >= max(FEWEST_PLACES, places / 2)
 
 
-def doubts_about(table: pd.DataFrame) -> list[str]:
+def doubts_about_stations(table: pd.DataFrame) -> list[str]:
     """Return a sentence for each station of a table (times x stations) that may be faulty.
 
     Such a station is silent, is or was stuck, or stands out from the others.
@@ -162,11 +162,11 @@ def doubts_about(table: pd.DataFrame) -> list[str]:
     --------
     >>> import numpy as np
     >>> import pandas as pd
-    >>> from tvbandits.datasets.tables.rounds import doubts_about
+    >>> from tvbandits.datasets.tables.rounds import doubts_about_stations
     >>> hours = np.arange(40.0)
     >>> table = pd.DataFrame({name: np.sin(hours + i) for i, name in enumerate("ABCDE")})
     >>> table.loc[30:, "B"] = np.nan
-    >>> print(doubts_about(table)[0].partition(": ")[0])
+    >>> print(doubts_about_stations(table)[0].partition(": ")[0])
     B has no reading in the last 10 times at which others were read
     """
     rounds, doubts = Rounds.of_table(table), list[str]()

@@ -35,7 +35,7 @@ def find_sentinels(values: pd.DataFrame, options: FileOptions) -> dict[str, int]
 def check_sentinels(values: pd.DataFrame, options: FileOptions) -> None:
     """Raise a `ValueError` if a number may stand for a missing reading, unless the options decide."""
     for code, count in find_sentinels(values, options).items():
-        raise ValueError(sentinel_text(code, f"comes {count} time{'s' * (count > 1)}"))
+        raise ValueError(describe_sentinel(code, f"comes {count} time{'s' * (count > 1)}"))
 
 
 # A value is a spike if it is more than this fraction of all values, and occurs so many times as often
@@ -43,7 +43,7 @@ def check_sentinels(values: pd.DataFrame, options: FileOptions) -> None:
 SPIKE_SHARE, SPIKE_TIMES, SPIKE_BESIDE, FEWEST_VALUES = 0.05, 10, 5, 20
 
 
-def spike_notes(values: pd.DataFrame, options: FileOptions) -> list[str]:
+def describe_spikes(values: pd.DataFrame, options: FileOptions) -> list[str]:
     """Return a sentence for each value that is far more frequent than its neighbours, such as no rain.
 
     Examples
@@ -51,9 +51,9 @@ def spike_notes(values: pd.DataFrame, options: FileOptions) -> list[str]:
     >>> import numpy as np
     >>> import pandas as pd
     >>> from tvbandits.datasets.tables.layout import FileOptions
-    >>> from tvbandits.datasets.tables.sentinels import spike_notes
+    >>> from tvbandits.datasets.tables.sentinels import describe_spikes
     >>> values = pd.DataFrame({"value": [*np.linspace(-3, 3, 180), *[0.0] * 20]})
-    >>> print(spike_notes(values, FileOptions())[0].partition(",")[0])
+    >>> print(describe_spikes(values, FileOptions())[0].partition(",")[0])
     0 is 10.0% of the values
     """
     counts = pd.Series(values.to_numpy(float).ravel()).dropna().value_counts().sort_index()
@@ -75,7 +75,7 @@ def spike_notes(values: pd.DataFrame, options: FileOptions) -> list[str]:
 ALONE = 0.25
 
 
-def zero_notes(values: pd.DataFrame, options: FileOptions) -> list[str]:
+def describe_isolated_zeros(values: pd.DataFrame, options: FileOptions) -> list[str]:
     """Return a sentence if 0 or -1, which often mean a missing reading, are far from all other values.
 
     Examples
@@ -83,9 +83,9 @@ def zero_notes(values: pd.DataFrame, options: FileOptions) -> list[str]:
     >>> import numpy as np
     >>> import pandas as pd
     >>> from tvbandits.datasets.tables.layout import FileOptions
-    >>> from tvbandits.datasets.tables.sentinels import zero_notes
+    >>> from tvbandits.datasets.tables.sentinels import describe_isolated_zeros
     >>> values = pd.DataFrame({"value": [*np.linspace(12, 20, 98), 0.0, 0.0]})
-    >>> print(zero_notes(values, FileOptions())[0].partition(":")[0])
+    >>> print(describe_isolated_zeros(values, FileOptions())[0].partition(":")[0])
     0 comes 2 times, far from all other values, which are 12 to 20
     """
     numbers = pd.Series(values.to_numpy(float).ravel()).dropna()
@@ -106,7 +106,7 @@ def zero_notes(values: pd.DataFrame, options: FileOptions) -> list[str]:
     return notes
 
 
-def sentinel_text(code: str, occurrence: str = "is there") -> str:
+def describe_sentinel(code: str, occurrence: str = "is there") -> str:
     """Return the question about a number that may be a missing reading: "-999" or "-999 of Nord"."""
     number = code.partition(" ")[0]
     return (

@@ -1,6 +1,6 @@
-"""Files of readings as sheets: cells as texts under their names, and the lines that hold none.
+"""Sheets, which have the cells of a file with readings as texts, in columns with names.
 
-A sheet says what of the file it leaves out: titles, units, sums and repeated names.
+A sheet also has the numbers of the lines that it leaves out: titles, units, sums and repeated names.
 """
 
 from __future__ import annotations
@@ -16,62 +16,71 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.clock import is_date_text
-from tvbandits.datasets.tables.cells import plain_numbers
-from tvbandits.datasets.tables.headings import latitude_and_longitude, plain, spellings
+from tvbandits.datasets.tables.cells import simplify_numbers
+from tvbandits.datasets.tables.headings import (
+    find_latitude_and_longitude,
+    heading_variants,
+    simplify_heading,
+)
 from tvbandits.datasets.tables.layout import (
     LINE,
     NO_OPTIONS,
     NO_VALUES,
     FileOptions,
     columns_of_option,
-    station_columns,
-    time_columns,
+    find_station_columns,
+    find_time_columns,
 )
-from tvbandits.datasets.tables.other_rows import end_lines, sum_lines, unit_lines, width_lines
+from tvbandits.datasets.tables.other_rows import (
+    find_end_lines,
+    find_sum_lines,
+    find_unit_lines,
+    find_width_lines,
+)
 from tvbandits.datasets.tables.spreadsheets import (
+    convert_decimal_marks,
     is_parquet,
     read_csv,
     read_parquet,
     unpack,
-    with_points,
 )
-from tvbandits.datasets.tables.times import PAIRS, TIMES, is_day, with_long_years
+from tvbandits.datasets.tables.times import PAIRS, TIMES, expand_years, is_day
 from tvbandits.io import check_size
 from tvbandits.option_text import format_option
 
 # The first bytes of workbooks: of zip archives, as Excel and LibreOffice write them, and of older Excel.
 WORKBOOKS = (b"PK\3\4", b"\xd0\xcf\x11\xe0")
 
-_SAMPLE = 200  # lines, of which separator and names are found out
-# Marks before three digits which, beside each separator, may be decimal ones or stand between thousands:
-# only people who write decimal points separate cells by commas, and decimal commas by semicolons.
+_SAMPLE = 200  # lines from which the separator and the line of names are determined
+# Marks before three digits that are ambiguous with each separator of cells: they may be decimal marks or
+# separate thousands. Files with commas between cells have decimal points.
 DOUBTFUL = {";": ".", "\t": ".,"}
 SEPARATORS = {"\t": "tab", ";": "semicolon", ",": "comma", "|": "vertical bar"}
-# A column of an hour, beside columns of a station and of days.
+# The name of a column with the readings of one hour of each day.
 _HOUR = re.compile(r"[Hh]?(\d\d)(?::00)?")
-# Lines that InfluxDB writes above the names of each table.
+# The first cells of lines that InfluxDB writes above the names of each table.
 _ANNOTATIONS = {"#group", "#datatype", "#default"}
 ENCODINGS = {"utf-8-sig": "UTF-8", "cp1252": "Windows-1252", "utf-16": "UTF-16"}
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """The cells of a file under their names, and where they stood.
+    """The cells of a file in columns with names, and the lines of its other parts.
 
     Attributes
     ----------
     cells : DataFrame
-        Texts of a csv; the index `LINE` has the numbers of their lines.
+        Cells, which are texts for a CSV; the index `LINE` has the numbers of their lines.
     encoding, separator, decimal : str
-        The decimal mark is empty where no number shows one.
+        The decimal mark is empty for a table that is not from a CSV.
     header : int
         The line of the names.
     titles : tuple of int
-        Lines that hold no readings: titles, and the last ones such as "End".
+        Other lines without readings: titles at the beginning, and words at the end.
     units, sums : tuple of int
-        Lines of units below the names, and of means and sums at the end.
+        Lines of units below the names, and lines of means and sums at the end.
     unit_of : mapping of str to str
-        The unit of each column in the first of these lines.
+        The unit of each column in the first line of units.
     repeats : int
         The number of lines that repeat the names.
     """
@@ -89,25 +98,25 @@ class Sheet:
 
     @property
     def omissions(self) -> list[str]:
-        """The rows of units and of sums that are left out, in words."""
+        """Return texts with the numbers of rows of units and of sums that are left out."""
         rows = {"units": len(self.units), "sums": len(self.sums)}
-        return [f"{n} row{'s' * (n > 1)} of {what}" for what, n in rows.items() if n]
+        return [f"{n} row{'s' * (n > 1)} of {kind}" for kind, n in rows.items() if n]
 
 
 def read_sheet(path: Path, options: FileOptions, *, may_be_empty: bool = False) -> Sheet:
-    r"""Return the cells of a csv, also a packed one, or of a Parquet file.
+    r"""Return the sheet of a CSV file (compressed or not) or of a Parquet file.
 
     Parameters
     ----------
     path : Path
     options : FileOptions
     may_be_empty : bool
-        Whether a header without rows will do, as of a day without readings.
+        Whether a file with a header and no rows is allowed, such as that of a day without readings.
 
     Raises
     ------
     ValueError, OSError
-        If it cannot be read, or has no row; see `tvbandits.io.naming`.
+        If the file cannot be read, or has no rows.
 
     Examples
     --------
@@ -144,21 +153,24 @@ def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
     names = frame.loc[header].str.strip()
     _check_names(names, header)
     above, body = frame.loc[: header - 1], frame.loc[header + 1 :]
-    repeats = (body.apply(lambda column: column.str.strip()) == names).all(axis=1)
+    small = body.apply(lambda column: column.str.strip().str.casefold())
+    repeats = (small == names.str.casefold()).all(axis=1)
     body = body[~repeats & ~body[0].isin(_ANNOTATIONS)]
-    _check_one_table(body)
+    _check_one_table(body, names)
     empty = _unnamed_columns(body, names, header, separator)
     body, above, names = (body.drop(columns=empty), above.drop(columns=empty), names.drop(empty))
     cells = body.set_axis(list(names), axis=1)
-    stations = station_columns(cells, NO_OPTIONS)
-    cells = plain_numbers(cells, {*stations, *columns_of_option(options, "station", cells.columns)})
-    time, is_long = _time_place(cells, options), bool(stations)
-    units = [] if is_long and time is not None else unit_lines(cells, time)
-    units = units or width_lines(cells)
-    ends = end_lines(cells)
-    sums = sum_lines(cells.drop(index=[*units, *ends]), time)
+    stations = find_station_columns(cells, NO_OPTIONS)
+    cells = simplify_numbers(
+        cells, {*stations, *columns_of_option(options, "station", cells.columns)}
+    )
+    time, is_long = _time_position(cells, options), bool(stations)
+    units = [] if is_long and time is not None else find_unit_lines(cells, time)
+    units = units or find_width_lines(cells)
+    ends = find_end_lines(cells)
+    sums = find_sum_lines(cells.drop(index=[*units, *ends]), time)
     unit_of = dict(zip(names, cells.loc[units[0]].str.strip(), strict=True)) if units else {}
-    # A mean such as 1.004,9 shows what the marks of its column mean.
+    # Sums are dropped after this, since a mean such as 1.004,9 determines the marks of its column.
     cells, decimal = _with_points(cells.drop(index=[*units, *ends]), separator, options)
     cells = cells.drop(index=sums)
     cells = _unfold_hours(cells, is_long=is_long)
@@ -181,7 +193,7 @@ def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
 
 
 def _read_cells(path: Path, encoding: str) -> tuple[pd.DataFrame, str, list[list[str]], str]:
-    """Return the cells of a csv by line, its separator, its first rows, and its encoding."""
+    """Return the cells of a CSV by line, its separator, its first rows, and its encoding."""
     with unpack(path) as stream:
         start = stream.peek()
         if start.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -196,7 +208,7 @@ def _read_cells(path: Path, encoding: str) -> tuple[pd.DataFrame, str, list[list
                 "JSON, HTML or XML, not a table: export it as csv, or read it with pandas and save that"
             )
         elif b"\0" in start[: 1 << 16]:
-            raise ValueError("a binary file of a kind that is not known: export it as csv")
+            raise ValueError("a binary file in an unknown format: export it as csv")
         lines = start.decode(encoding, "replace").splitlines()[:_SAMPLE]
         separator, rows = _split(lines)
         width = max(map(len, rows), default=1)
@@ -217,20 +229,29 @@ def _read_cells(path: Path, encoding: str) -> tuple[pd.DataFrame, str, list[list
     return frame[(frame != "").any(axis=1)], separator, rows, encoding
 
 
-def _check_one_table(body: pd.DataFrame) -> None:
-    """Raise a `ValueError` if names of columns stand below an empty line, with rows below them."""
+def _check_one_table(body: pd.DataFrame, names: pd.Series[str]) -> None:
+    """Raise a `ValueError` if names of columns, with rows below them, follow an empty line.
+
+    A line that begins with the name of the first column counts, too, as its order may be another one.
+    """
     lines = body.index.to_numpy()
     for i in np.flatnonzero(np.diff(lines) > 1) + 1:
-        cells = [str(each).strip() for each in body.iloc[i] if each.strip()]
+        cells = [str(cell).strip() for cell in body.iloc[i] if cell.strip()]
         if i + 1 < len(lines) and len(cells) > 1 and not re.search(r"\d", "".join(cells)):
             raise ValueError(
                 f"a second table begins in line {lines[i]} ({', '.join(cells)}): put it into a file of "
                 "its own"
             )
+    is_again = body[0].str.strip().str.casefold() == names.iloc[0].casefold()
+    for line in body.index[is_again & (names.iloc[0] != "")]:
+        raise ValueError(
+            f"line {line} names columns as line {names.name} does, but others, or in another order: "
+            "put the rows below it into a file of their own"
+        )
 
 
 def _check_names(names: pd.Series[str], header: int) -> None:
-    """Raise a `ValueError` if a line of names holds a date, or decimals: it is one of readings."""
+    """Raise a `ValueError` if the line of names has dates or decimals, and so is one of readings."""
     filled = [name for name in names if name]
     numbers = pd.to_numeric(names, errors="coerce")
     has_numbers = bool(numbers.notna().iloc[0] and (numbers % 1 > 0).any())
@@ -240,7 +261,7 @@ def _check_names(names: pd.Series[str], header: int) -> None:
             "each time has a row, and each station a column"
         )
     for name in filled:
-        if has_numbers or is_day(name) or is_date_text(name) or with_long_years(name):
+        if has_numbers or is_day(name) or is_date_text(name) or expand_years(name):
             raise ValueError(
                 f"line {header} should have the names of the columns and has {name!r}: write names "
                 f"above the readings, or say where they are by {format_option('header', 'LINE')}"
@@ -250,9 +271,12 @@ def _check_names(names: pd.Series[str], header: int) -> None:
 def _unnamed_columns(
     body: pd.DataFrame, names: pd.Series[str], header: int, separator: str
 ) -> list[int]:
-    """Return the columns without a name and without a cell; a cell without a name is a `ValueError`.
+    """Return the columns without names and cells, and the first column if it only numbers the rows.
 
-    The first column may have cells without a name, or "#"; it is returned if these only count the rows.
+    Raises
+    ------
+    ValueError
+        If another column without a name has cells.
     """
     unnamed = [column for column in names.index if names[column] == ""]
     for column in unnamed:
@@ -265,7 +289,7 @@ def _unnamed_columns(
     empty = [column for column in unnamed if (body[column] == "").all()]
     counts = [str(n) for n in range(len(body) + 1)]
     numbers = body[0].str.strip().to_list()
-    has_time = any({*spellings(each)} & {*TIMES} for each in names)
+    has_time = any({*heading_variants(name)} & {*TIMES} for name in names)
     is_counter = names[0] in ("", "#") and has_time and numbers in (counts[:-1], counts[1:])
     return [0, *empty] if is_counter and 0 not in empty else empty
 
@@ -273,19 +297,21 @@ def _unnamed_columns(
 def _with_points(
     cells: pd.DataFrame, separator: str, options: FileOptions
 ) -> tuple[pd.DataFrame, str]:
-    """Return cells whose numbers have decimal points, and the decimal mark that they had."""
+    """Return the cells with decimal points in numbers, and the decimal mark of the file."""
     decimal = options.decimal or "point"
     if separator == "," and not options.decimal:
         return cells, decimal
-    degrees = [each for each in latitude_and_longitude(cells.columns) if each is not None]
-    points = with_points(cells.copy(), options.decimal, DOUBTFUL.get(separator, ""), degrees)
+    degrees = [name for name in find_latitude_and_longitude(cells.columns) if name is not None]
+    points = convert_decimal_marks(
+        cells.copy(), options.decimal, DOUBTFUL.get(separator, ""), degrees
+    )
     changes = cells.to_numpy()[(cells != points).to_numpy()]
-    return points, "comma" if any("," in each for each in changes) else decimal
+    return points, "comma" if any("," in cell for cell in changes) else decimal
 
 
 def _split(lines: list[str]) -> tuple[str, list[list[str]]]:
-    """Return the separator with which most lines have the same number of cells, and their cells."""
-    best, rows, agreeing = ",", [[line] for line in lines], 0
+    """Return the separator with which most lines have equally many cells, and the lines' cells."""
+    best, rows, best_count = ",", [[line] for line in lines], 0
     for separator in SEPARATORS:
         try:
             cells = list(csv.reader(lines, delimiter=separator))
@@ -293,49 +319,49 @@ def _split(lines: list[str]) -> tuple[str, list[list[str]]]:
             continue
         widths = Counter(len(row) for row in cells if len(row) > 1)
         most = max(widths.values(), default=0)
-        if most > agreeing:
-            best, rows, agreeing = separator, cells, most
+        if most > best_count:
+            best, rows, best_count = separator, cells, most
     return best, rows
 
 
 def _find_header(rows: list[list[str]]) -> int:
-    """Return the line of the names: the first with that of a time, or with a name for most columns."""
+    """Return the line of the names: the first with the name of a time, or with enough names."""
     times = {*TIMES, *(name for pair in PAIRS for name in pair)}
-    filled = [[cell.strip() for cell in row if cell.strip()] for row in rows]
-    named = [
+    texts = [[cell.strip() for cell in row if cell.strip()] for row in rows]
+    with_time = [
         line
-        for line, cells in enumerate(filled, 1)
-        if len(cells) > 1 and _plain(cells) & times and not any(map(is_date_text, cells))
+        for line, cells in enumerate(texts, 1)
+        if len(cells) > 1 and _simplify_all(cells) & times and not any(map(is_date_text, cells))
     ]
-    widths = Counter(len(cells) for cells in filled if cells)
+    widths = Counter(len(cells) for cells in texts if cells)
     usual = max(widths, key=lambda width: widths[width], default=1)
-    full = [line for line, cells in enumerate(filled, 1) if len(cells) >= max(usual - 1, 2)]
-    first = [line for line, cells in enumerate(filled, 1) if cells]
-    return (named or full or first or [1])[0]
+    full = [line for line, cells in enumerate(texts, 1) if len(cells) >= max(usual - 1, 2)]
+    not_empty = [line for line, cells in enumerate(texts, 1) if cells]
+    return (with_time or full or not_empty or [1])[0]
 
 
-def _plain(names: Sequence[str]) -> set[str]:
-    return {plain(name) for name in names}
+def _simplify_all(names: Sequence[str]) -> set[str]:
+    return {simplify_heading(name) for name in names}
 
 
-def _time_place(cells: pd.DataFrame, options: FileOptions) -> int | None:
-    """Return the place of the column of times, by its name, or the first if it has dates; else None."""
-    names = [plain(each) for each in cells.columns]
-    given = columns_of_option(options, "time", cells.columns)
-    for each in map(plain, (*given, *time_columns(cells))):
-        if each in names:
-            return names.index(each)
+def _time_position(cells: pd.DataFrame, options: FileOptions) -> int | None:
+    """Return the position of the column of times: by its name, or the first column if it has dates."""
+    names = [simplify_heading(column) for column in cells.columns]
+    option_columns = columns_of_option(options, "time", cells.columns)
+    for name in map(simplify_heading, (*option_columns, *find_time_columns(cells))):
+        if name in names:
+            return names.index(name)
     has_dates = bool(cells.iloc[:, 0].map(is_date_text).any()) if len(cells.columns) else False
     return 0 if has_dates else None
 
 
 def _unfold_hours(cells: pd.DataFrame, *, is_long: bool) -> pd.DataFrame:
-    """Return rows of hours of a table with a row for each day of a station and columns 01:00 to 24:00.
+    """Return a table with a row for each hour if it has a row for each day, and columns of hours.
 
-    They may also be 00:00 to 23:00, or H01 to H24. Any other table is returned as it is.
+    The columns are 01:00 to 24:00, 00:00 to 23:00, or H01 to H24. Any other table is returned unchanged.
     """
-    found = {name: _HOUR.fullmatch(str(name)) for name in cells.columns}
-    hours = {name: int(match[1]) for name, match in found.items() if match is not None}
+    matches = {name: _HOUR.fullmatch(str(name)) for name in cells.columns}
+    hours = {name: int(match[1]) for name, match in matches.items() if match is not None}
     if not is_long or sorted(hours.values()) not in ([*range(24)], [*range(1, 25)]):
         return cells
     others = [name for name in cells.columns if name not in hours]
@@ -345,13 +371,13 @@ def _unfold_hours(cells: pd.DataFrame, *, is_long: bool) -> pd.DataFrame:
 
 
 def _ungroup(cells: pd.DataFrame, stations: pd.Series[str]) -> pd.DataFrame:
-    """Return rows of station, parameter and value of a table with stations above equal names."""
-    above = stations.replace("", None).ffill().fillna("").to_numpy()
-    keys = cells.loc[:, above == ""]
+    """Return rows of station, parameter and value for a table with stations above repeated names."""
+    station_of = stations.replace("", None).ffill().fillna("").to_numpy()
+    keys = cells.loc[:, station_of == ""]
     parts = [
-        keys.assign(station=above[i], parameter=name, value=cells.iloc[:, i])
+        keys.assign(station=station_of[i], parameter=name, value=cells.iloc[:, i])
         for i, name in enumerate(cells.columns)
-        if above[i] and plain(name) not in NO_VALUES
+        if station_of[i] and simplify_heading(name) not in NO_VALUES
     ]
     rows: pd.DataFrame = pd.concat(parts).sort_index(kind="stable")
     return rows

@@ -1,8 +1,8 @@
-"""Tables from csv and Parquet files that may be damaged or hostile, read within limits.
+"""Readers of CSV and Parquet files that may be damaged or hostile, within limits of size.
 
-A few megabytes can unpack to gigabytes, and a device never ends. So every file is checked before it is
-read, bytes are counted while they are unpacked, and a table beyond a limit (`tvbandits.io`) is an error
-that names the file, the limit, and how to raise it.
+A few megabytes can unpack to gigabytes, and a device file has no end. So every file is checked before it
+is read, and bytes are counted while they are unpacked. A table that exceeds a limit (`tvbandits.io`) is
+an error, which names the file, the limit, and how to raise it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 File = str | os.PathLike[str]
 
 
-# A number with a mark in it, where the decimal mark is the one or the other; X is between thousands.
+# Numbers with a mark, for each decimal mark (Y) and the other mark (X), which separates thousands.
 _THOUSANDS = r"[1-9]\d{0,2}(?:[X]\d{3})+"
 _NUMBER = rf"[-+]?(?:(?:\d+|{_THOUSANDS})[Y]\d+(?:[eE][-+]?\d+)?|{_THOUSANDS})"
 _FORMS = {
@@ -38,12 +38,12 @@ _FORMS = {
 }
 _MARKS = {"comma": ",", "point": "."}
 
-# Bytes of the first line of a csv.
+# The largest number of bytes in the first line of a CSV.
 _LONGEST_HEADING = 1 << 22
 
 
 class CountedStream(io.RawIOBase):
-    """A stream that is read until more than the limit of unpacked bytes has come.
+    """A stream that raises an error when more bytes are read than the limit of unpacked bytes.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class CountedStream(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read into a buffer, as any raw stream; a `ValueError` beyond the limit."""
+        """Read into a buffer, as any raw stream does; raise a `ValueError` beyond the limit."""
         chunk = self._stream.read(len(buffer))
         self._count += len(chunk)
         check_size("unpacked_bytes", self._count)
@@ -69,14 +69,14 @@ class CountedStream(io.RawIOBase):
         return len(chunk)
 
     def close(self) -> None:
-        """Close the stream and the one behind it."""
+        """Close this stream and the underlying one."""
         if not self.closed:
             self._stream.close()
         super().close()
 
 
 def count_bytes(stream: IO[bytes]) -> io.BufferedReader:
-    r"""Return a stream that counts its bytes, to read tables from.
+    r"""Return a buffered stream that counts its bytes, for `read_csv`.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def count_bytes(stream: IO[bytes]) -> io.BufferedReader:
 
 @contextlib.contextmanager
 def unpack(path: Path) -> Iterator[io.BufferedReader]:
-    r"""Open a file, unpacked (.gz, .bz2, .xz, or a .zip of one file) and its bytes counted.
+    r"""Open a file, unpacked if it is compressed (.gz, .bz2, .xz, or a .zip of one file).
 
     Raises
     ------
@@ -113,12 +113,12 @@ def unpack(path: Path) -> Iterator[io.BufferedReader]:
         suffix = path.suffix.lower()
         if suffix == ".zip":
             archive = stack.enter_context(zipfile.ZipFile(path))
-            inside = archive.namelist()
-            if len(inside) != 1:
+            members = archive.namelist()
+            if len(members) != 1:
                 raise ValueError(
-                    f"expected one file in the zip, got {len(inside)}: unpack it, and give one of them"
+                    f"expected one file in the zip, got {len(members)}: unpack it, and give one of them"
                 )
-            stream: IO[bytes] = archive.open(inside[0])
+            stream: IO[bytes] = archive.open(members[0])
         else:
             openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
             stream = openers.get(suffix, open)(path, "rb")
@@ -126,16 +126,16 @@ def unpack(path: Path) -> Iterator[io.BufferedReader]:
 
 
 def read_csv(stream: io.BufferedReader, *, separator: str = ",", **options: Any) -> pd.DataFrame:
-    r"""Return the table of a csv, its size checked while it is read.
+    r"""Return the table of a CSV, whose size is checked while it is read.
 
     Parameters
     ----------
     stream : buffered binary stream
-        From `unpack` or `count_bytes`, whose buffers hold the first line.
+        A stream of `unpack` or `count_bytes`, whose buffer is large enough for the first line.
     separator : str
-        What stands between cells.
+        The character between cells.
     options
-        As of `pandas.read_csv`.
+        Options of `pandas.read_csv`.
 
     Examples
     --------
@@ -159,108 +159,110 @@ def read_csv(stream: io.BufferedReader, *, separator: str = ",", **options: Any)
     except pd.errors.EmptyDataError:
         raise ValueError("the file is empty") from None
     except pd.errors.ParserError as error:
-        raise ValueError(_reason(str(error), separator)) from None
+        raise ValueError(_explain(str(error), separator)) from None
     check_size("rows", len(frame))
-    if not isinstance(frame.index, pd.RangeIndex):  # pandas takes the first cells for names of rows
+    if not isinstance(frame.index, pd.RangeIndex):  # then pandas uses the first cells as the index
         raise ValueError("its rows have more cells than its first line")
     return frame
 
 
-def _reason(message: str, separator: str) -> str:
-    """Return the message of pandas' parser in the words of somebody who looks at the file."""
-    if more := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", message):
-        most, line, cells = more.groups()
+def _explain(message: str, separator: str) -> str:
+    """Return a message of pandas' parser in terms of the lines and cells of the file."""
+    if match := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", message):
+        most, line, cells = match.groups()
         return (
             f"line {line} has {cells} cells, and no line before more than {most}: put a cell that "
             f"holds {separator!r} in quotation marks"
         )
-    if quote := re.search(r"EOF inside string starting at row (\d+)", message):
-        return f"line {int(quote[1]) + 1} opens a quotation mark that is never closed: remove it"
+    if match := re.search(r"EOF inside string starting at row (\d+)", message):
+        return f"line {int(match[1]) + 1} opens a quotation mark that is never closed: remove it"
     return message
 
 
-def with_points(
+def convert_decimal_marks(
     frame: pd.DataFrame, decimal: str | None, doubtful: str = "", degrees: Collection[str] = ()
 ) -> pd.DataFrame:
-    """Return a frame whose texts of numbers have decimal points, and nothing between thousands.
+    """Return a frame in which numbers have decimal points, and no separators of thousands.
 
-    The other cells of a column decide on 1.012: in one with 998,5 it is 1012.
+    The meaning of 1.012 depends on the other cells of its column: with 998,5 among them it is 1012.
 
     Parameters
     ----------
     frame : DataFrame of str
     decimal : str, optional
-        The decimal mark, "comma" or "point", of columns that do not show it.
+        The decimal mark, "comma" or "point", of columns whose cells do not determine it.
     doubtful : str
-        Marks that are refused where no cell of the frame shows what they are.
+        Marks that are an error if no cell of the frame determines their meaning.
     degrees : collection of str
         Columns of latitude and longitude, which have no thousands.
 
     Raises
     ------
     ValueError
-        If the cells of a column do not decide, and both are possible.
+        If both meanings of a mark are possible.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> from tvbandits.datasets.tables.spreadsheets import with_points
-    >>> with_points(pd.DataFrame({"a": ["1.012", "998,5"]}), None)["a"].tolist()
+    >>> from tvbandits.datasets.tables.spreadsheets import convert_decimal_marks
+    >>> convert_decimal_marks(pd.DataFrame({"a": ["1.012", "998,5"]}), None)["a"].tolist()
     ['1012', '998.5']
     """
     columns = [
-        {cell: both for cell in frame.iloc[:, i].unique() if (both := _possible_marks(cell))}
+        {cell: marks for cell in frame.iloc[:, i].unique() if (marks := _possible_marks(cell))}
         for i in range(frame.shape[1])
     ]
     for cells, name in zip(columns, frame.columns, strict=True):
         if name in degrees:
             cells.update({cell: ["point" if "." in cell else "comma"] for cell in cells})
-    certain = [{each[0] for each in cells.values() if len(each) == 1} for cells in columns]
-    anywhere = set().union(*certain)
+    certain = [{marks[0] for marks in cells.values() if len(marks) == 1} for cells in columns]
+    certain_anywhere = set().union(*certain)
     for i, cells in enumerate(columns):
         default = None if len(certain[i]) == 1 else decimal
         texts = {}
-        for cell, own in cells.items():
+        for cell, marks in cells.items():
             column = frame.columns[i] or i + 1
-            mark = default or _mark_of(cell, cells, certain[i], anywhere, column, doubtful)
-            if mark in own:
+            mark = default or _find_mark(
+                cell, cells, certain[i], certain_anywhere, column, doubtful
+            )
+            if mark in marks:
                 texts[cell] = _with_point(cell, mark)
         if texts:
             frame.isetitem(i, [texts.get(cell, cell) for cell in frame.iloc[:, i]])
     return frame
 
 
-def _mark_of(
+def _find_mark(
     cell: str,
     cells: Mapping[str, list[str]],
     certain: Set[str],
-    anywhere: Set[str],
+    certain_anywhere: Set[str],
     column: object,
     doubtful: str,
 ) -> str:
-    """Return the decimal mark of a cell, as the other `cells` of its column or their file decide it.
+    """Return the decimal mark of a cell, which other cells of its column or of the file determine.
 
     Parameters
     ----------
     cell : str
     cells : mapping of str to list of str
         The possible marks of each cell of the column.
-    certain, anywhere : set of str
+    certain, certain_anywhere : set of str
         The marks that some cell of the column, or of the file, must have.
     column : object
-        The name of the column, for the error.
+        The name of the column, for errors.
     doubtful : str
-        Marks that mean nothing certain where no cell of the file shows it.
+        Marks that are an error if no cell of the file determines their meaning.
     """
     usual = "point" if "." in cell else "comma"
-    possible = certain or {usual, *anywhere}
+    possible = certain or {usual, *certain_anywhere}
     if len(cells[cell]) == 1:
         possible = {*cells[cell]}
     elif not certain and any(
         len(marks) == 2 and (("." in other) != ("." in cell)) for other, marks in cells.items()
     ):
         possible = {*_MARKS}  # 1.012 and 1,012
-    elif not anywhere and _MARKS[usual] in doubtful:
+    elif not certain_anywhere and _MARKS[usual] in doubtful:
         possible = {*_MARKS}
     if len(possible) > 1:
         raise ValueError(
@@ -273,20 +275,20 @@ def _mark_of(
 
 
 def _possible_marks(cell: object) -> list[str]:
-    """Return the decimal marks with which a text is a number that has a mark, also between thousands."""
+    """Return the decimal marks with which a text that contains marks is a number."""
     if not (isinstance(cell, str) and ("," in cell or "." in cell)) or WITH_CODE.fullmatch(cell):
         return []
     return [name for name, form in _FORMS.items() if form.fullmatch(cell.strip())]
 
 
 def _with_point(cell: str, decimal: str) -> str:
-    """Return the text of a number with a decimal point, and nothing between thousands."""
-    between = {"comma": ".", "point": ","}[decimal]
-    return cell.replace(between, "").replace(_MARKS[decimal], ".")
+    """Return the text of a number with a decimal point, and without separators of thousands."""
+    separator = {"comma": ".", "point": ","}[decimal]
+    return cell.replace(separator, "").replace(_MARKS[decimal], ".")
 
 
 def is_parquet(path: Path) -> bool:
-    r"""Return whether a file is in the Parquet format, by its first bytes or its name.
+    r"""Return whether a file is a Parquet file, by its first bytes or its name.
 
     Examples
     --------
@@ -303,12 +305,12 @@ def is_parquet(path: Path) -> bool:
 
 
 def read_parquet(path: Path) -> pd.DataFrame:
-    """Return the table of a Parquet file, its size checked before it is read.
+    """Return the table of a Parquet file, whose size is checked before it is read.
 
     Raises
     ------
     ValueError
-        If it is too large, or pyarrow, which reads it, is not installed.
+        If the table is too large, or pyarrow is not installed.
 
     Examples
     --------
@@ -330,16 +332,16 @@ def read_parquet(path: Path) -> pd.DataFrame:
         check_size("rows", metadata.num_rows)
         check_size("columns", metadata.num_columns)
         groups = map(metadata.row_group, range(metadata.num_row_groups))
-        packed = sum(group.total_byte_size for group in groups)
-        # Cells that are all alike take no room in the file, and 8 bytes each in memory.
-        check_size("unpacked_bytes", max(packed, 8 * metadata.num_rows * metadata.num_columns))
+        size = sum(group.total_byte_size for group in groups)
+        # Equal cells take almost no space in the file, but 8 bytes each in memory.
+        check_size("unpacked_bytes", max(size, 8 * metadata.num_rows * metadata.num_columns))
     import pandas as pd
 
     return pd.read_parquet(path)
 
 
 def read_as_text(path: Path) -> pd.DataFrame:
-    """Return the table of a Parquet file; or of a csv, also a packed one, whose cells are texts."""
+    """Return the table of a Parquet file, or of a CSV (compressed or not), whose cells are texts."""
     if is_parquet(path):
         return read_parquet(path).rename(columns=str)
     with unpack(path) as stream:

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 
 from tvbandits.clock import find_date_order, is_date_text, to_iso_date
-from tvbandits.datasets.tables.headings import as_id, plain
+from tvbandits.datasets.tables.headings import as_id, simplify_heading
 from tvbandits.option_text import format_option
 
-# Headings in the form of `plain`, preferred ones first. Pairs are of a date and a time of day.
+# Simplified headings, preferred ones first. Pairs are of a date and a time of day.
 PAIRS = (
     *(("date_gmt", "time_gmt"), ("date_local", "time_local"), ("date", "time"), ("date", "hour")),
     *(("datum", "uhrzeit"), ("datum", "zeit"), ("day", "hour"), ("yyyymmdd", "hh")),
@@ -36,7 +36,8 @@ _PARTS = (
     *({"hour", "hr", "hh", "stunde"}, {"minute", "min", "mi"}),
 )
 # A time of day with minutes.
-CLOCK = r"\s*\d{1,2}:\d\d(:\d\d)?\s*"
+_HALF = r"(\s*[AaPp]\.?\s?[Mm]\.?|[AaPp])?"
+CLOCK = rf"\s*\d{{1,2}}:\d\d(:\d\d)?{_HALF}\s*"
 _HOURS_AND_MINUTES = r"\d|(?:\d|[01]\d|2[0-4])?[0-5]\d"
 _DATED = re.compile(r"date|datum|fecha|data|timestamp|datetime|zeitstempel|zeitpunkt")
 
@@ -51,7 +52,7 @@ EPOCHS = {"s": (1e9, 4e9), "ms": (1e12, 4e12)}
 UNITS = {"s": "seconds", "ms": "milliseconds"}
 
 
-def numbers_as_dates(column: pd.Series[Any]) -> pd.Series[Any]:
+def convert_numeric_dates(column: pd.Series[Any]) -> pd.Series[Any]:
     """Return a column with numbers that are dates as texts of ISO 8601; any other column unchanged.
 
     Numbers are dates if all cells are the digits of a date, or if the heading is that of a date and all
@@ -60,10 +61,10 @@ def numbers_as_dates(column: pd.Series[Any]) -> pd.Series[Any]:
     Examples
     --------
     >>> import pandas as pd
-    >>> from tvbandits.datasets.tables.times import numbers_as_dates
-    >>> print(*numbers_as_dates(pd.Series(["202401011230", "202401011300"])))
+    >>> from tvbandits.datasets.tables.times import convert_numeric_dates
+    >>> print(*convert_numeric_dates(pd.Series(["202401011230", "202401011300"])))
     2024-01-01 12:30:00 2024-01-01 13:00:00
-    >>> print(*numbers_as_dates(pd.Series(["45292", "45292.25"], name="Date")))
+    >>> print(*convert_numeric_dates(pd.Series(["45292", "45292.25"], name="Date")))
     2024-01-01 00:00:00 2024-01-01 06:00:00
     """
     texts = {cell: str(cell).strip() for cell in column.unique()}
@@ -75,7 +76,7 @@ def numbers_as_dates(column: pd.Series[Any]) -> pd.Series[Any]:
             year, month, day, *clock = match.groups()
             dates[cell] = f"{year}-{month}-{day} {':'.join(part or '00' for part in clock)}"
         return column.map(dates)
-    is_dated = any(_DATED.fullmatch(word) for word in plain(column.name).split("_"))
+    is_dated = any(_DATED.fullmatch(word) for word in simplify_heading(column.name).split("_"))
     numbers = pd.to_numeric(column, errors="coerce")
     if is_dated and len(numbers) and numbers.between(*SERIALS).all():
         moments = pd.Timestamp("1899-12-30") + pd.to_timedelta(numbers, unit="D").dt.round("s")
@@ -93,7 +94,8 @@ def is_day(cell: object) -> bool:
 
 def is_clock(cell: object) -> bool:
     """Return whether a cell is a time of day, which may be an hour only, or empty."""
-    return re.fullmatch(r"\d{1,2}(:\d\d){0,2}(:\d\d\.\d+)?|", str(cell).strip()) is not None
+    clock = rf"\d{{1,2}}(:\d\d){{0,2}}(:\d\d\.\d+)?|{CLOCK}|"
+    return re.fullmatch(clock, str(cell).strip()) is not None
 
 
 def are_clocks(column: pd.Series[Any]) -> bool:
@@ -102,7 +104,7 @@ def are_clocks(column: pd.Series[Any]) -> bool:
     return bool(cells.map(is_clock).all() or cells.str.fullmatch(_HOURS_AND_MINUTES).all())
 
 
-def with_colons(clocks: pd.Series[str]) -> pd.Series[str]:
+def add_colons(clocks: pd.Series[str]) -> pd.Series[str]:
     """Return times of day with colons (100 becomes 01:00), unless all are hours or other texts."""
     if clocks.map(is_clock).all() or not are_clocks(clocks):
         return clocks
@@ -110,17 +112,19 @@ def with_colons(clocks: pd.Series[str]) -> pd.Series[str]:
     return digits.str[:2] + ":" + digits.str[2:]
 
 
-def date_parts(columns: Iterable[object]) -> tuple[str, ...]:
+def find_date_parts(columns: Iterable[object]) -> tuple[str, ...]:
     """Return the columns of year, month, day, and perhaps hour and minute, or none of them.
 
     Examples
     --------
-    >>> from tvbandits.datasets.tables.times import date_parts
-    >>> date_parts(["Station number", "Year", "Month", "Day", "Quality"])
+    >>> from tvbandits.datasets.tables.times import find_date_parts
+    >>> find_date_parts(["Station number", "Year", "Month", "Day", "Quality"])
     ('Year', 'Month', 'Day')
     """
     names = [str(column) for column in columns]
-    matches = [next((name for name in names if plain(name) in part), None) for part in _PARTS]
+    matches = [
+        next((name for name in names if simplify_heading(name) in part), None) for part in _PARTS
+    ]
     parts = tuple(itertools.takewhile(lambda name: name is not None, matches))
     return tuple(str(name) for name in parts) if len(parts) >= 3 else ()
 
@@ -148,13 +152,13 @@ def check_offsets(column: pd.Series[Any]) -> None:
         )
 
 
-def with_long_years(date: str) -> list[str]:
+def expand_years(date: str) -> list[str]:
     """Return the possible dates for a date with a two-digit year; an empty list for any other text.
 
     Examples
     --------
-    >>> from tvbandits.datasets.tables.times import with_long_years
-    >>> print(with_long_years("31.01.24 12:00"), with_long_years("31.01.2024"))
+    >>> from tvbandits.datasets.tables.times import expand_years
+    >>> print(expand_years("31.01.24 12:00"), expand_years("31.01.2024"))
     ['31.01.2024', '31.01.1924'] []
     """
     match = _SHORT.match(date)
@@ -166,7 +170,7 @@ def with_long_years(date: str) -> list[str]:
     return [f"20{start}{year}", dates[0]] if mark == "-" and start[-2].isdigit() else dates
 
 
-def iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any]:
+def to_iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any]:
     """Return a column with dates as texts of ISO 8601, and other cells unchanged.
 
     `dates` is the option of that name: "day" or "month", a format, or a unit of time since 1970.
@@ -179,7 +183,7 @@ def iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any
     """
     if dates in EPOCHS or "%" in (dates or ""):
         return _in_format(column, str(dates))
-    column = numbers_as_dates(column)
+    column = convert_numeric_dates(column)
     check_offsets(column)
     words = pd.Series([cell for cell in column.unique() if isinstance(cell, str)], dtype=object)
     is_other = pd.to_datetime(words, format="ISO8601", errors="coerce", utc=True).isna()
@@ -237,19 +241,19 @@ def _in_format(column: pd.Series[Any], dates: str) -> pd.Series[Any]:
 MOST_LONE, FAR_SPANS = 0.05, 10
 
 
-def doubts_about_times(times: pd.Index[Any]) -> list[str]:
+def describe_doubtful_times(times: pd.Index[Any]) -> list[str]:
     """Return sentences about doubtful times: numbers that may count from a date, and outliers.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> from tvbandits.datasets.tables.times import doubts_about_times
+    >>> from tvbandits.datasets.tables.times import describe_doubtful_times
     >>> hours = pd.date_range("2024-03-04", periods=40, freq="h")
-    >>> (text,) = doubts_about_times(hours.insert(7, pd.Timestamp("1970-01-01")))
+    >>> (text,) = describe_doubtful_times(hours.insert(7, pd.Timestamp("1970-01-01")))
     >>> print(text.partition(",")[0])
     1 time is far from all others
     """
-    return [text for text in (numbers_doubt(times), _lone_doubt(times)) if text]
+    return [text for text in (describe_numeric_times(times), _lone_doubt(times)) if text]
 
 
 def _lone_doubt(times: pd.Index[Any]) -> str:
@@ -271,14 +275,14 @@ def _lone_doubt(times: pd.Index[Any]) -> str:
     )
 
 
-def numbers_doubt(times: pd.Index[Any]) -> str:
+def describe_numeric_times(times: pd.Index[Any]) -> str:
     """Return a sentence if numeric times may count from a date, else an empty text.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> from tvbandits.datasets.tables.times import numbers_doubt
-    >>> print(numbers_doubt(pd.Index([1709510400.0, 1709514000.0])).partition(":")[0])
+    >>> from tvbandits.datasets.tables.times import describe_numeric_times
+    >>> print(describe_numeric_times(pd.Index([1709510400.0, 1709514000.0])).partition(":")[0])
     the times may be seconds since 1970, from 2024-03-04 00
     """
     if isinstance(times, pd.DatetimeIndex) or not len(times):

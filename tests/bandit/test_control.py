@@ -168,7 +168,7 @@ def test_control_works_with_limits_and_must_stay_among_candidates() -> None:
     control = np.array(bandit.recipe.options.control)
     assert (X[0] == control).all()
     assert (bandit.with_candidates([[5.0], control]).ask(2)[0] == control).all()
-    with pytest.raises(PlayError, match="control must be one that may be played") as caught:
+    with pytest.raises(PlayError, match="must be a candidate that is not retired") as caught:
         bandit.with_candidates([[5.0], [6.0]])
     assert caught.value.message(lambda x: f"site {x[0]:g}", str).endswith(
         f"got site {control[0]:g}"

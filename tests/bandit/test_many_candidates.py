@@ -60,7 +60,7 @@ def play(bandit: Bandit, plays: int = 80, **arguments: Any) -> Array:
 def in_memory(monkeypatch: pytest.MonkeyPatch, run: Callable[[], Array]) -> Array:
     """Return the result of a run that scores every candidate."""
     with monkeypatch.context() as context:
-        context.setattr(recipe, "MOST_LOOKED_AT", COUNT)
+        context.setattr(recipe, "MOST_EVALUATED", COUNT)
         return run()
 
 

@@ -9,7 +9,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF
 
 from tests.helpers.refusals import assert_refused
-from tvbandits import Bandit, Box, Candidates, Recipe, Space, policies
+from tvbandits import Bandit, Box, Candidates, Options, Periodic, Recipe, Space, policies
 from tvbandits.domains.domain import Domain
 from tvbandits.queries import KDPP, LogSchedule
 from tvbandits.queries.plans import QueryConfig
@@ -230,3 +230,39 @@ def test_domains_refuse_invalid_contexts(make: Callable[[], Any], message: str) 
 def test_recipe_refuses_a_domain_at_a_fixed_context(domain: Domain) -> None:
     message = r"must be that of all contexts, got .* at \[1\.0\]: give .*context= to each ask"
     assert_refused(ValueError, message, Recipe, domain.at_context(np.array([1.0])), RBF(1.0), 0.01)
+
+
+@pytest.mark.parametrize("kind", ["context", "no context", "available"])
+def test_more_plays_than_points_of_a_small_space_get_thompson_shares(kind: str) -> None:
+    context = {"hour": Periodic(24)} if kind == "context" else None
+    space = Space(banner=["red", "green", "blue"], context=context)
+    kernel, hour = space.kernel(), {"hour": 8.0} if context else {}
+    bandit = policies.gp_ucb(
+        space, kernel=kernel, noise_variance=0.5, options=Options(mean=0.0), seed=2
+    )
+    X = space.encode([{"banner": name, **hour} for name in ("red", "green", "blue")])
+    bandit.tell(X, [0.3, 0.1, 0.0], 1)
+    # The posterior of the three by dense algebra, and how often each is the best of a draw of it.
+    K = kernel(X)
+    gain = np.linalg.solve(K + 0.5 * np.eye(3), K).T
+    draws = np.random.default_rng(0).multivariate_normal(
+        gain @ [0.3, 0.1, 0.0], K - gain @ K, size=200_000
+    )
+    is_open = [True, True, kind != "available"]
+    best = np.where(is_open, draws, -np.inf).argmax(axis=1)
+    expected = np.bincount(best, minlength=3) / len(best)
+    asked = bandit.ask(
+        2,
+        n=10_000,
+        context=hour or None,
+        available=None if all(is_open) else {"banner": ["red", "green"]},
+    )
+    shares = [(asked == x).all(axis=1).mean() for x in X]
+    np.testing.assert_allclose(shares, expected, atol=4 * 0.5 / 100)
+
+
+def test_fewer_plays_than_points_of_a_small_space_are_of_different_points() -> None:
+    space = Space(banner=["red", "green", "blue"], size=["s", "m"])
+    bandit = policies.adaptive_gp_ucb(space)
+    bandit.tell(space.sample(4, np.random.default_rng(0)), [0.1, 0.2, 0.3, 0.0], 1)
+    assert len(np.unique(bandit.ask(2, n=6), axis=0)) == 6

@@ -177,7 +177,7 @@ def test_ask_near_on_a_box_accepts_a_distance_below_rounding() -> None:
 
 
 def test_boba_refuses_a_move_cost() -> None:
-    with pytest.raises(ValueError, match="weighs no rewards"):
+    with pytest.raises(ValueError, match="subtracted from rewards"):
         policies.boba(LINE, noise_variance=0.01).with_options(move_cost=0.1)
 
 

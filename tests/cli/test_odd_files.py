@@ -109,6 +109,21 @@ def test_a_second_table_below_the_first_is_refused_by_its_line(
     )
 
 
+def test_files_below_one_another_may_repeat_their_names_but_not_in_another_order(
+    command: Command,
+) -> None:
+    write([str(t) for t in HOURS])
+    with Path("r.csv").open("a", encoding="utf-8") as file:
+        file.write("Time,Nord,Ost,West\n2024-01-02 06:00,1,2,3\n")
+    facts = info(command)
+    assert (facts["to"], facts["repeated_headers"]) == ("2024-01-02 06:00:00", 1)
+    with Path("r.csv").open("a", encoding="utf-8") as file:
+        file.write("Time,West,Nord,Ost\n2024-01-02 07:00,3,1,2\n")
+    said = command("data", "info", "r.csv")
+    assert said.status == 2
+    assert "r.csv: line 34 names columns as line 1 does, but others, or in another" in said.err
+
+
 def test_large_codes_of_no_reading_are_asked_about_and_left_out(command: Command) -> None:
     write([str(t) for t in HOURS])
     text = Path("r.csv").read_text(encoding="utf-8")

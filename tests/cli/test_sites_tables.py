@@ -11,7 +11,7 @@ from tests.helpers.commands import Command, check_success
 from tvbandits import Campaign
 from tvbandits.clock import is_date_text, to_iso_date
 from tvbandits.datasets import sensor_field
-from tvbandits.datasets.tables.readings import averages_text
+from tvbandits.datasets.tables.readings import describe_averages
 
 NUMBERS = "A,45.1,9.1,120\nB,45.2,9.3,240\nC,45.4,9.2,900\n"
 
@@ -186,13 +186,13 @@ def test_other_times_that_come_twice_are_no_end_of_summer_time() -> None:
     rows = pd.DataFrame({"time": hours, "station": "A"})
     for again in ("2024-10-26 02:00", "2024-10-27 14:00", "2024-06-30 02:00"):
         more = pd.DataFrame({"time": [pd.Timestamp(again)] * 2, "station": "A"})
-        text = averages_text(pd.concat([rows, more]))
+        text = describe_averages(pd.concat([rows, more]))
         assert "averaged" in text
         assert "summer time" not in text
-    assert "summer time" not in averages_text(pd.concat([rows, rows]))
-    assert averages_text(rows) == ""
+    assert "summer time" not in describe_averages(pd.concat([rows, rows]))
+    assert describe_averages(rows) == ""
     numbers = pd.DataFrame({"time": [1.0, 1.0, 2.0], "station": "A"})
-    assert averages_text(numbers) == "1 reading averaged with others of the same site and time"
+    assert describe_averages(numbers) == "1 reading averaged with others of the same site and time"
 
 
 HOURS = pd.date_range("2024-03-04", periods=30, freq="h")

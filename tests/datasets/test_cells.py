@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 from tvbandits.datasets import FileOptions
-from tvbandits.datasets.tables.cells import remedy_of
+from tvbandits.datasets.tables.cells import remedy_for_cell
 from tvbandits.datasets.tables.layout import NO_OPTIONS, find_columns, tidy
-from tvbandits.datasets.tables.readings import as_times
-from tvbandits.datasets.tables.sentinels import spike_notes, zero_notes
+from tvbandits.datasets.tables.readings import parse_times
+from tvbandits.datasets.tables.sentinels import describe_isolated_zeros, describe_spikes
 from tvbandits.datasets.tables.sheets import Sheet, read_sheet
-from tvbandits.datasets.tables.times import with_long_years
+from tvbandits.datasets.tables.times import expand_years
 
 # Cells of a csv with semicolons and the number they are; a None stays a text.
 NUMBERS = {
@@ -79,16 +79,20 @@ def test_tidy_names_a_value_below_the_limit_of_detection_and_what_to_do(
 
 
 def test_remedy_of_a_cell_says_what_it_may_be() -> None:
-    assert "such as half of 0,5, or leave it out by FileOptions(missing=['< 0,5'])" in remedy_of(
-        "< 0,5"
+    assert (
+        "such as half of 0,5, or leave it out by FileOptions(missing=['< 0,5'])"
+        in remedy_for_cell("< 0,5")
     )
-    assert "above the limit of detection: write a number for it, such as 100," in remedy_of(">100")
-    assert remedy_of("12.5 ppb").startswith("if 'ppb' is a unit, remove it from all cells; ")
-    assert remedy_of("12.5°C").startswith("if '°C' is a unit")
-    assert "decimal='comma'" in remedy_of("1,5")
+    assert "above the limit of detection: write a number for it, such as 100," in remedy_for_cell(
+        ">100"
+    )
+    assert remedy_for_cell("12.5 ppb").startswith("if 'ppb' is a unit, remove it from all cells; ")
+    assert remedy_for_cell("12.5°C").startswith("if '°C' is a unit")
+    assert "decimal='comma'" in remedy_for_cell("1,5")
     for cell in ("pump failed", "2024-01-31", "1.2.3"):
         assert (
-            remedy_of(cell) == f"if it stands for no reading, say FileOptions(missing=[{cell!r}])"
+            remedy_for_cell(cell)
+            == f"if it stands for no reading, say FileOptions(missing=[{cell!r}])"
         )
 
 
@@ -103,34 +107,36 @@ def test_as_times_proposes_years_of_four_digits() -> None:
     with pytest.raises(
         ValueError, match=r"'31\.01\.24 12:00' in row 1: .* 31\.01\.2024 or 31\.01\.1924"
     ):
-        as_times(["31.01.24 12:00"])
-    assert with_long_years("24-01-31") == ["2024-01-31", "24-01-2031"]
-    assert with_long_years("31-Jan-24") == ["31-Jan-2024", "31-Jan-1924"]
+        parse_times(["31.01.24 12:00"])
+    assert expand_years("24-01-31") == ["2024-01-31", "24-01-2031"]
+    assert expand_years("31-Jan-24") == ["31-Jan-2024", "31-Jan-1924"]
     for text in ("31.01.2024", "2024-01-31", "1.2.3.4", "12:00", "Hall 3"):
-        assert with_long_years(text) == []
+        assert expand_years(text) == []
 
 
 def test_spike_notes_names_a_value_far_more_frequent_than_those_beside_it() -> None:
     values = np.random.default_rng(0).normal(0, 2, 300).round(2)
-    assert spike_notes(pd.DataFrame({"value": values}), NO_OPTIONS) == []
+    assert describe_spikes(pd.DataFrame({"value": values}), NO_OPTIONS) == []
     for code in (0.0, -1.0):
         table = pd.DataFrame({"value": [*values, *[code] * 30]})
-        (note,) = spike_notes(table, NO_OPTIONS)
+        (note,) = describe_spikes(table, NO_OPTIONS)
         assert note.startswith(f"{code:g} is 9.")
         assert f"missing=['{code:g}']" in note
-        assert spike_notes(table, FileOptions(missing=["none"])) == []
+        assert describe_spikes(table, FileOptions(missing=["none"])) == []
     # Whole numbers, of which each is a large share.
     whole = pd.DataFrame({"value": np.round(values * 5)})
-    assert spike_notes(whole, NO_OPTIONS) == []
+    assert describe_spikes(whole, NO_OPTIONS) == []
 
 
 def test_zero_notes_names_a_few_zeros_far_from_all_other_values() -> None:
     values = np.linspace(12, 20, 98)
     for code in (0.0, -1.0):
         table = pd.DataFrame({"value": [*values, code, code]})
-        (note,) = zero_notes(table, NO_OPTIONS)
+        (note,) = describe_isolated_zeros(table, NO_OPTIONS)
         assert note.startswith(f"{code:g} comes 2 times, far from all other values, which are 12")
         assert f"missing=['{code:g}']" in note
-        assert zero_notes(table, FileOptions(missing=["none"])) == []
+        assert describe_isolated_zeros(table, FileOptions(missing=["none"])) == []
     for near in (values - 12, values - 13, np.round(values)):  # from 0, below 0, few values
-        assert zero_notes(pd.DataFrame({"value": [*near, 0.0, -1.0]}), NO_OPTIONS) == []
+        assert (
+            describe_isolated_zeros(pd.DataFrame({"value": [*near, 0.0, -1.0]}), NO_OPTIONS) == []
+        )

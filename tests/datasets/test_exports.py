@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tvbandits.datasets import FileOptions
-from tvbandits.datasets.tables.readings import as_numbers, by_time, read_source
+from tvbandits.datasets.tables.readings import parse_numbers, pivot_by_time, read_source
 
 HOURS = pd.date_range("2024-01-30", periods=48, freq="1h")
 NAMES = ["101", "102", "103"]
@@ -135,6 +135,13 @@ FILES: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     "an offset": (wide(lambda t: f"{t:%y%m%d %H%M}+0100"), {"dates": "%y%m%d %H%M%z"}, "-1h"),
     "logging": (wide(lambda t: f"{t:%Y-%m-%d %H:%M:%S},000"), {}, "0h"),
+    "Davis": (wide(lambda t: f"{t:%m/%d/%Y};{t:%I:%M %p}", "Date;Time"), {}, "0h"),
+    "Davis, older": (
+        wide(lambda t: f"{t:%d/%m/%Y};{t:%I:%M}{'ap'[t.hour > 11]}", "Date;Time"),
+        {},
+        "0h",
+    ),
+    "Excel, Spanish": (wide(lambda t: f"{t:%d/%m/%Y %I:%M:%S} {'ap'[t.hour > 11]}. m."), {}, "0h"),
     "SMHI": (wide(lambda t: f"{t:%Y-%m-%d};{t:%H:%M:%S}", "Datum;Tid (UTC)"), {}, "0h"),
     "hours of days": (days([f"{hour:02d}:00" for hour in range(24)]), {}, "0h"),
     "hours that end": (days([f"H{hour:02d}" for hour in range(1, 25)]), {}, "1h"),
@@ -144,8 +151,8 @@ FILES: dict[str, tuple[str, dict[str, Any], str]] = {
 def read(path: Path, content: str, options: dict[str, Any]) -> pd.DataFrame:
     path.write_text(content, encoding="utf-8")
     given = FileOptions(**options)
-    table = by_time(read_source(path, "values", given).cells, NAMES, given).cells[NAMES]
-    return as_numbers(table, options=given)
+    table = pivot_by_time(read_source(path, "values", given).cells, NAMES, given).cells[NAMES]
+    return parse_numbers(table, options=given)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -168,7 +175,7 @@ def test_a_logger_of_one_station_has_rows_with_numbers_and_its_own_names(tmp_pat
     path.write_text(header + "".join(rows))
     for given in (options, {"dates": options["dates"]}):
         asked = FileOptions(**given)
-        table = by_time(read_source(path, "values", asked).cells, ["101"], asked).cells
+        table = pivot_by_time(read_source(path, "values", asked).cells, ["101"], asked).cells
         assert [*table.columns] == ["101", "End Of File"]
         assert (table.index == HOURS).all()
 
@@ -224,7 +231,7 @@ def test_a_discrete_column_beside_repeated_times_is_no_station(tmp_path: Path) -
     rows = [f"2024-01-30 00:{i // 6:02d},{i % 2},{i}" for i in range(60)]
     path = tmp_path / "r.csv"
     path.write_text("\n".join(["time,relay,101", *rows, ""]))
-    table = by_time(read_source(path).cells, ["x"]).cells
+    table = pivot_by_time(read_source(path).cells, ["x"]).cells
     assert [*table.columns] == ["relay", "101"]
     assert len(table) == 60
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.helpers.commands import Command, check_success
 from tvbandits.datasets import FileOptions, sensor_field
-from tvbandits.datasets.sensor_field import degrees_doubt, kilometres
-from tvbandits.datasets.tables.headings import latitude_and_longitude
+from tvbandits.datasets.sensor_field import describe_degrees_doubt, kilometres
+from tvbandits.datasets.tables.headings import find_latitude_and_longitude
 
 LAT, LON = np.array([45.1, 45.2, 45.4]), np.array([9.1, 9.3, 9.2])
 VALUES = pd.DataFrame({"hour": range(4), "A": 1.0, "B": [1.0, 2, 3, 4], "C": 0.5})
@@ -46,14 +46,14 @@ def sites(latitude: str, longitude: str) -> pd.DataFrame:
 def test_degrees_are_known_by_their_headings_in_other_languages(
     latitude: str, longitude: str
 ) -> None:
-    assert latitude_and_longitude(["name", longitude, latitude]) == (latitude, longitude)
+    assert find_latitude_and_longitude(["name", longitude, latitude]) == (latitude, longitude)
     problem = sensor_field(VALUES, sites(latitude, longitude))
     np.testing.assert_array_equal(problem.points, kilometres(LAT, LON))
 
 
 @pytest.mark.parametrize("columns", [["Länge", "Höhe"], ["lat_error", "lon_error"], ["plate", "a"]])
 def test_a_word_that_means_something_else_alone_is_no_degree(columns: list[str]) -> None:
-    assert latitude_and_longitude(columns) == (None, None)
+    assert find_latitude_and_longitude(columns) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -98,12 +98,14 @@ def test_an_option_says_that_columns_with_names_of_degrees_are_lengths() -> None
 
 def test_lengths_of_a_plane_are_in_no_doubt() -> None:
     plane = pd.DataFrame({"x": [0.0, 1.0, 40.0], "y": [3.0, 0.0, 7.0]})
-    assert not degrees_doubt(plane)
-    assert not degrees_doubt(plane.set_axis(["a", "b"], axis=1))
+    assert not describe_degrees_doubt(plane)
+    assert not describe_degrees_doubt(plane.set_axis(["a", "b"], axis=1))
     plane += 0.25
-    assert not degrees_doubt(plane)
-    assert not degrees_doubt(plane.set_axis(["easting", "northing"], axis=1))
-    assert not degrees_doubt(plane.assign(x=[4.5e5, 4.6e5, 4.7e5]).set_axis(["a", "b"], axis=1))
+    assert not describe_degrees_doubt(plane)
+    assert not describe_degrees_doubt(plane.set_axis(["easting", "northing"], axis=1))
+    assert not describe_degrees_doubt(
+        plane.assign(x=[4.5e5, 4.6e5, 4.7e5]).set_axis(["a", "b"], axis=1)
+    )
 
 
 def test_a_campaign_warns_of_coordinates_that_may_be_degrees(command: Command) -> None:

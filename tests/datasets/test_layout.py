@@ -9,12 +9,12 @@ from tvbandits.datasets import FileOptions, sensor_field
 from tvbandits.datasets.tables.layout import (
     NO_OPTIONS,
     find_columns,
-    ids_of,
-    stations_of,
+    read_ids,
+    read_stations,
+    read_times,
     tidy,
-    times_of,
 )
-from tvbandits.datasets.tables.readings import as_times
+from tvbandits.datasets.tables.readings import parse_times
 from tvbandits.datasets.tables.sheets import read_sheet
 
 LONG = pd.DataFrame(
@@ -43,7 +43,7 @@ def test_a_column_that_the_readings_lack_is_still_an_error() -> None:
 
 
 def test_all_parts_of_a_time_are_joined() -> None:
-    times = times_of(LONG, find_columns(LONG, OPTIONS), OPTIONS)
+    times = read_times(LONG, find_columns(LONG, OPTIONS), OPTIONS)
     assert times.iloc[0] == "2024-01-30 01:00+01:00"
     # The offset counts: hours of Greenwich.
     assert sensor_field(LONG, SITES, options=OPTIONS).summary.startswith(
@@ -59,7 +59,7 @@ def test_parts_of_a_time_that_are_no_date_are_refused() -> None:
 
 def test_stations_of_several_columns_are_joined() -> None:
     options = FileOptions(time="Day+Clock", station="Gauge+Zone", value="Level")
-    stations = stations_of(LONG, find_columns(LONG, options))
+    stations = read_stations(LONG, find_columns(LONG, options))
     assert stations.tolist() == ["a-+01:00", "b-+01:00"] * 2
     assert tidy(LONG, find_columns(LONG, options), options)["value"].tolist() == [1, 2, 3, 4]
 
@@ -67,7 +67,7 @@ def test_stations_of_several_columns_are_joined() -> None:
 def test_ids_are_texts_whatever_wrote_them() -> None:
     column = pd.Series([7, 7.0, "7", "7.0", "007", None, float("nan"), pd.NA, " b "], dtype=object)
     column.index = pd.Index(range(3, 12))
-    ids = ids_of(column)
+    ids = read_ids(column)
     assert ids.tolist() == ["7", "7", "7", "7", "007", "", "", "", "b"]
     assert ids.index.equals(column.index)
 
@@ -100,7 +100,7 @@ def test_a_date_in_parts_or_in_digits_is_the_time(
     readings = tidy(cells, find_columns(cells, NO_OPTIONS), NO_OPTIONS)
     assert sorted(set(readings["station"])) == ["A", "B"]
     expected = [time.format(month=month) for month in months]
-    assert list(as_times(readings["time"])[::2]) == list(as_times(expected))
+    assert list(parse_times(readings["time"])[::2]) == list(parse_times(expected))
 
 
 def test_a_timestamp_is_the_time_beside_a_date_in_parts() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.commands import Command, check_success
 from tvbandits.datasets import FileOptions, sensor_field
-from tvbandits.datasets.tables.rounds import STUCK_ROUNDS, Rounds, doubts_about
+from tvbandits.datasets.tables.rounds import STUCK_ROUNDS, Rounds, doubts_about_stations
 
 NAMES = [*"ABCDEFGH"]
 SITES = pd.DataFrame({"name": NAMES, "x": range(8), "y": [0, 1] * 4})
@@ -34,18 +34,18 @@ pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
 def test_stations_without_a_fault_are_in_no_doubt() -> None:
-    assert doubts_about(network()) == []
+    assert doubts_about_stations(network()) == []
 
 
 def test_each_faulty_station_is_named_with_the_option_that_leaves_it_out() -> None:
-    silent, still, off = doubts_about(faults().assign(E=network()["E"]))
+    silent, still, off = doubts_about_stations(faults().assign(E=network()["E"]))
     assert silent == (
         "B has no reading in the last 10 times at which others were read: "
         "FileOptions(without=['B']) leaves it out"
     )
     assert still.startswith("D stands still: its last 20 readings are equal")
     assert off.startswith("G is usually +")
-    empty = doubts_about(network().assign(H=np.nan))
+    empty = doubts_about_stations(network().assign(H=np.nan))
     assert empty == ["H has no reading at all: FileOptions(without=['H']) leaves it out"]
 
 
@@ -53,29 +53,31 @@ def test_a_station_that_repeats_a_value_for_long_and_goes_on_is_named_with_its_t
     table = network(120)
     table.iloc[30:60, 3] = 0.7
     table.iloc[40, 3] = np.nan  # a gap does not end it
-    (text,) = doubts_about(table)
+    (text,) = doubts_about_stations(table)
     assert text == (
         "D repeats 0.7 in 30 rounds, 2024-01-02 06:00:00 to 2024-01-03 11:00:00, is that right?: "
         "FileOptions(without=['D']) leaves it out"
     )
-    assert doubts_about(table.assign(D=table["D"].where(table["D"] != 0.7))) == []
+    assert doubts_about_stations(table.assign(D=table["D"].where(table["D"] != 0.7))) == []
 
 
 def test_values_that_are_usual_at_a_station_or_that_many_repeat_are_no_stretch() -> None:
     night = network(240)
     night[:] = np.where((np.arange(240) % 24 < 9)[:, None], 0.0, night)
     night.iloc[100:140, 2] = 0.0  # a dark day
-    assert doubts_about(night) == []
+    assert doubts_about_stations(night) == []
     calm = network(120)
     calm.iloc[30:60, :4] = 0.0
-    assert doubts_about(calm) == []
+    assert doubts_about_stations(calm) == []
 
 
 def test_places_that_differ_as_places_do_do_not_stand_out_in_small_networks() -> None:
     rng, found = np.random.default_rng(1), 0
     for _ in range(300):
         levels = rng.standard_normal(5)
-        found += len(doubts_about(pd.DataFrame(levels + 0.01 * rng.standard_normal((20, 5)))))
+        found += len(
+            doubts_about_stations(pd.DataFrame(levels + 0.01 * rng.standard_normal((20, 5))))
+        )
     assert found <= 12  # without the correction for few places 24
 
 

@@ -14,7 +14,7 @@ from tvbandits import compare
 from tvbandits.comparison.arguments import make_problem
 from tvbandits.datasets import TableProblem, sensor_field
 from tvbandits.datasets.sensor_field import kilometres
-from tvbandits.datasets.tables.readings import as_times, read_table
+from tvbandits.datasets.tables.readings import parse_times, read_table
 from tvbandits.domains.problem import Problem, get_added_noise
 from tvbandits.experts import SimulatorExpert
 
@@ -116,18 +116,18 @@ def test_spans_that_cannot_be(numbers: bool, start: Any, end: Any, message: str)
 
 def test_dates_of_a_column_say_together_what_comes_first() -> None:
     days = ["02/03/2026", "03/31/2026 10:30", "03/02/2026 1:30 PM", "2026-12-31", "2026-12-31T10Z"]
-    found = as_times(days)
+    found = parse_times(days)
     first = ["2026-02-03 00:00:00", "2026-03-31 10:30:00", "2026-03-02 13:30:00"]
     assert [str(day) for day in found] == [*first, "2026-12-31 00:00:00", "2026-12-31 10:00:00"]
-    assert str(as_times(["02/03/2026", "31/03/2026"])[0]) == "2026-03-02 00:00:00"
-    assert str(as_times(["02-03-2026 24:00"], dates="day")[0]) == "2026-03-03 00:00:00"
-    assert str(as_times(["02/03/2026"], dates="month")[0]) == "2026-02-03 00:00:00"
-    assert str(as_times(["31.01.2026 10:30"])[0]) == "2026-01-31 10:30:00"  # with dots, the day
+    assert str(parse_times(["02/03/2026", "31/03/2026"])[0]) == "2026-03-02 00:00:00"
+    assert str(parse_times(["02-03-2026 24:00"], dates="day")[0]) == "2026-03-03 00:00:00"
+    assert str(parse_times(["02/03/2026"], dates="month")[0]) == "2026-02-03 00:00:00"
+    assert str(parse_times(["31.01.2026 10:30"])[0]) == "2026-01-31 10:30:00"  # with dots, the day
     assert_refused(
-        ValueError, "02/03/2026 may be 2 March or 3 February: .*dates=", as_times, days[:1]
+        ValueError, "02/03/2026 may be 2 March or 3 February: .*dates=", parse_times, days[:1]
     )
-    assert_refused(ValueError, "03/31/2026", as_times, [*days, "31/12/2026"])
-    assert_refused(ValueError, r"dates='day'\): .* 03/31/2026", as_times, days, dates="day")
+    assert_refused(ValueError, "03/31/2026", parse_times, [*days, "31/12/2026"])
+    assert_refused(ValueError, r"dates='day'\): .* 03/31/2026", parse_times, days, dates="day")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "cp1252"])
@@ -347,7 +347,7 @@ VALUES_THAT_CANNOT_BE: dict[str, tuple[pd.DataFrame, dict[str, Any], str]] = {
     "no time": (VALUES.set_axis([*TIMES[:5], pd.NaT]), {}, "time must be given .* in row 6"),
     "twice": (VALUES.set_axis(["7", "8", "8"], axis=1), {}, "more than one column: '8'"),
     "no rows": (VALUES[:0], {}, "no rows"),
-    "one row": (VALUES[:1], {}, "expected at least two steps, got 1"),
+    "one row": (VALUES[:1], {}, "must have at least two steps, got 1"),
     "every": (VALUES, {"every": "often"}, "every must be an interval such as 10min.* got 'often'"),
     "back": (VALUES, {"every": "-1h"}, "and positive, got '-1h'"),
     "never": (VALUES, {"every": "NaT"}, "and positive, got 'NaT'"),

@@ -17,7 +17,7 @@ from optuna.testing import pytest_samplers  # noqa: E402
 from tests.helpers.refusals import assert_refused  # noqa: E402
 from tvbandits import OutlierWarning, Space, policies  # noqa: E402
 from tvbandits.integrations.optuna import CodedSpace, TVSampler  # noqa: E402
-from tvbandits.integrations.playing import set_pending  # noqa: E402
+from tvbandits.integrations.sampling import set_pending  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

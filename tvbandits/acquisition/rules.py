@@ -223,13 +223,20 @@ class Decision:
         """Return a function of points (m, d): the deviations (m,) of the reward given pending points."""
         return self.fantasy(batches.UpperBound(lambda X: np.zeros(len(X)), self.view.scale)).bounds
 
-    @property
-    def is_crowded(self) -> bool:
-        """Return whether more points are requested than there are, so that some are repeated."""
-        if self.n is None or not isinstance(self.domain, Candidates):
-            return False
-        free = len(self.domain) if self.available is None else self.available(self.domain.X).sum()
-        return bool(self.n > free) and len(self.domain) <= CONFIG.largest_joint
+    def if_crowded(self) -> Decision | None:
+        """Return the decision on all points, if more are requested than are available; else None."""
+        domain = self.domain
+        if self.n is None:
+            return None
+        if not isinstance(domain, Candidates):
+            points = domain.all_points
+            if points is None:
+                return None
+            domain = from_distinct_rows(points)
+        if len(domain) > CONFIG.largest_joint:
+            return None
+        free = len(domain) if self.available is None else self.available(domain.X).sum()
+        return replace(self, domain=domain) if self.n > free else None
 
 
 class Acquisition(Protocol):
@@ -264,12 +271,14 @@ def choose_points(rule: Acquisition, decision: Decision, rng: np.random.Generato
     With Thompson sampling, each of the n plays goes to the best point of its own joint draw from the
     posterior, so that a point's expected share of the plays is the probability that it is the best one.
     """
-    if decision.n is None or not decision.is_crowded:
+    crowded = decision.if_crowded()
+    if crowded is None:
         return rule.choose(decision, rng)
-    allowed = decision.choices(np.empty((0, decision.domain.dimension)))
-    assert isinstance(decision.domain, Candidates)  # as of `is_crowded`
-    draws = rule.draw(decision, decision.n, rng)
-    X = decision.domain.X
+    allowed = crowded.choices(np.empty((0, crowded.domain.dimension)))
+    assert isinstance(crowded.domain, Candidates)
+    assert crowded.n is not None
+    draws = rule.draw(crowded, crowded.n, rng)
+    X = crowded.domain.X
     values = np.asarray(allowed.restrict(lambda _: draws)(X))
     rows = values.argmax(axis=1)
     for i in np.flatnonzero(ties.may_tie(values)):  # `rng` breaks ties in the order of the plays

@@ -365,7 +365,7 @@ class Bandit:
             Time of the decision; by default one unit after the latest reward, 1 at the start.
         n : int, optional
             Number of points, distinct if the domain has as many; by default the batch rule decides,
-            one point for most policies. If `n` exceeds the number of available candidates (100 visits, 8
+            one point for most policies. If `n` exceeds the number of available points (100 visits, 8
             banners), each gets a fraction of the plays that is its posterior probability of being the
             best (Thompson sampling). A control counts among the `n` and comes first, unless it was
             played or is pending for that time: `n` is then at least 2, and by default one more than the

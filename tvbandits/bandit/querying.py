@@ -272,7 +272,7 @@ def update_answers(
 
     Parameters
     ----------
-    config : Asking
+    config : QueryConfig
     state : State
     answers : Dataset
     refused : int

@@ -92,7 +92,7 @@ class Recipe:
         candidates `SpreadFirst`, or `PersistentBound` on an ensemble of models.
     batching : Batching
         The rule that ends a batch of points; one point by default.
-    asking : QueryConfig, optional
+    query_config : QueryConfig, optional
         The query plan for an expert, and the expert.
     consult : "after tell" or "before ask"
         When the expert is queried: after the rewards of a decision are told, about their time, for the
@@ -261,12 +261,10 @@ class Recipe:
             require(
                 value == default, f"an ensemble learns by itself: {name}", f"{default!r}", value
             )
-        query_config = self.query_config
-        if query_config is not None and not (
-            query_config.reuse_answers and query_config.most_answers is None
-        ):
+        config = self.query_config
+        if config is not None and not (config.reuse_answers and config.most_answers is None):
             needs = "QueryConfig(reuse_answers=True, most_answers=None)"
-            raise ValueError(f"an ensemble keeps all answers, got {query_config!r}: give {needs}")
+            raise ValueError(f"an ensemble keeps all answers, got {config!r}: give {needs}")
         situation = Situation(math.nan, 1, count, math.nan, lambda: math.nan)
         if not math.isfinite(self.beta(situation)):
             reason = "depends on the information gain under one kernel"
@@ -312,8 +310,8 @@ class Recipe:
             )
         if self.learn is not None or self.reset is not None:
             raise ValueError(
-                "a control needs a policy without a fitted kernel and without resets at events, such as "
-                "gp_ucb"
+                "a control needs a policy that neither fits a kernel nor resets at events, "
+                "such as gp_ucb"
             )
         self_learning = self.posterior.self_learning
         if not (self_learning or self.posterior.dense):

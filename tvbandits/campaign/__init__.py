@@ -1,4 +1,4 @@
-"""A bandit that outlives its process: `Campaign`, on a journal in a database."""
+"""Campaigns: bandits whose state is a journal in a database, so that they outlive their process."""
 
 from tvbandits.campaign.campaign import Campaign, Choice
 from tvbandits.campaign.status import Status, Verification

@@ -75,7 +75,7 @@ Outcomes = Mapping[str, ArrayLike] | None
 
 
 class Choice(NamedTuple):
-    """Where to play: points (b, d), and the silent sites that were left out, with what says so."""
+    """The points (b, d) to play, and the silent sites that were left out, each with the reason."""
 
     points: Array
     left_out: dict[str, str]
@@ -155,7 +155,7 @@ class Campaign:
             If a part of the bandit has no name by which `open` could import it.
         """
         from tvbandits.bandit.bandit import Bandit
-        from tvbandits.campaign.replay import JournaledExpert, condition_many, snapshot_data
+        from tvbandits.campaign.replay import JournaledExpert, snapshot_data
         from tvbandits.experts.protocol import state_of
 
         check_instance("bandit", bandit, Bandit, "a Bandit, with which a campaign starts")
@@ -181,7 +181,7 @@ class Campaign:
             "pending": [*zip(state.pending.X.tolist(), state.pending.t.tolist(), strict=True)],
         }
         state = state.with_queries(expert=expert_state)
-        snapshot = snapshot_data(recipe, state, condition_many(recipe, state))
+        snapshot = snapshot_data(recipe, state)
         with open_store(location, timeout) as store:
             store.create(body, snapshot, who or _user())
             return cls(store, expert, trusted or {}, who, snapshot_every)
@@ -266,18 +266,18 @@ class Campaign:
 
     @property
     def pending(self) -> Array:
-        """The pending points, shape (k, d)."""
+        """Return the pending points, shape (k, d)."""
         X = [x for x, _ in self._shared.pending()]
         return np.array(X).reshape(-1, self.domain.dimension)
 
     @property
     def pending_points(self) -> list[PendingPoint]:
-        """The pending points by name: place, the time `t` that each is for, and who asked when."""
+        """Return the pending points with names, their times `t`, and who asked for them when."""
         return [point for _, point in self._shared.pending()]
 
     @property
     def history(self) -> pd.DataFrame:
-        """All rewards, answers and pending points, as `Bandit.history`, and old readings.
+        """Return all rewards, answers and pending points, as `Bandit.history`, and old readings.
 
         Sites have their names; with a clock `time` is a date, and `t` the number. A reading or answer
         that was corrected or retracted is also there as it was, of kind "corrected" or "retracted".
@@ -291,7 +291,7 @@ class Campaign:
 
     @property
     def history_columns(self) -> dict[str, Any]:
-        """The columns of `history`, by name; dates are texts."""
+        """Return the columns of `history` by name, with dates as texts."""
         with self._shared.read() as replay:
             changes = self._shared.rows_of("correct", "correct_answers", "retract")
             columns = history_with_changes(replay.bandit.recipe, replay.bandit.state, changes)
@@ -299,13 +299,13 @@ class Campaign:
 
     @property
     def info(self) -> Info:
-        """The bandit's info after the latest operation."""
+        """Return the bandit's info after the latest operation."""
         with self._shared.read() as replay:
             return replay.bandit.info
 
     @property
     def state(self) -> State:
-        """The state of the bandit: that of one with the same expert that was never stopped."""
+        """Return the state of the bandit, as if it had never been stopped."""
         with self._shared.read() as replay:
             state = replay.bandit.state
         expert = state.queries.expert
@@ -313,13 +313,13 @@ class Campaign:
 
     @property
     def recipe(self) -> Recipe:
-        """The parts of the policy; its expert answers from the journal."""
+        """Return the recipe of the policy, whose expert answers from the journal."""
         with self._shared.read() as replay:
             return replay.bandit.recipe
 
     @property
     def doubtful_sites(self) -> dict[str, str]:
-        """What a person should look at, by the name of each site that is silent, stuck or stands out.
+        """Return a text for each site that is silent, stuck or stands out, by its name.
 
         One that stands out is not named again once somebody confirms it (`change_sites`), until it is
         off by another amount. Sites are compared at the times at which at least half of all are read;
@@ -335,34 +335,34 @@ class Campaign:
         readings, minimize = self.state.readings, self.recipe.minimize
         doubts = doubts_about_gauges(readings, minimize, self.names.name, confirmed)
         active = {*self.sites}
-        found = doubts | self._shared.silent_sites
-        return {name: text for name, text in found.items() if name in active}
+        doubts = doubts | self._shared.silent_sites
+        return {name: text for name, text in doubts.items() if name in active}
 
     @property
     def names(self) -> Names:
-        """The names of points and sites."""
+        """Return the names of points and sites."""
         return self._shared.names
 
     @property
     def domain(self) -> Domain:
-        """The domain of the bandit."""
+        """Return the domain of the bandit."""
         return self.names.domain
 
     @property
     def sites(self) -> list[str]:
-        """The names of the sites that are not retired; empty on a box or a space."""
+        """Return the names of the sites that are not retired; none on a box or a space."""
         candidates, names = get_candidates(self.domain), self.names
         return [] if candidates is None else [names.name(x) for x in candidates.active]
 
     @property
     def clock(self) -> Clock | None:
-        """The clock by which times may be given as dates."""
+        """Return the clock, by which times may be dates; None if times are numbers."""
         self._store.check_open()
         return self._shared.clock
 
     @property
     def about(self) -> dict[str, str]:
-        """The texts that are kept with the campaign."""
+        """Return the texts that are stored with the campaign."""
         self._store.check_open()
         return {**self._shared.about}
 
@@ -372,17 +372,17 @@ class Campaign:
 
     @property
     def drop_after(self) -> float | None:
-        """The time after which a point that was asked and not told is dropped."""
+        """Return the time after which a pending point is dropped; None for never."""
         return self._shared.drop_after
 
     @property
     def id(self) -> str:
-        """A text that identifies the campaign and its copies."""
+        """Return a text that identifies the campaign and its copies."""
         return str(self._store.first.body["id"])
 
     @property
     def budget(self) -> int | None:
-        """The number of questions in all, from the configuration that is kept with the campaign."""
+        """Return the budget of expert queries in the stored configuration."""
         with report_damage(f"{self._store}: the field 'config'"):
             config = tomllib.loads(self.about.get("config", ""))
             total = config.get("expert", {}).get("budget")
@@ -390,7 +390,7 @@ class Campaign:
 
     @property
     def status(self) -> Status:
-        """The status, which needs no bandit."""
+        """Return the status, which needs no bandit."""
         with self._shared.outline() as outline:
             return outline.status
 
@@ -405,7 +405,7 @@ class Campaign:
         return verify(self._store, self._shared.has_expert, self._trusted)
 
     def backup(self, path: Location) -> None:
-        """Copy an SQLite file to a new file while others go on.
+        """Copy an SQLite file to a new file, while other processes may use the campaign.
 
         Raises
         ------
@@ -431,7 +431,7 @@ class Campaign:
         key: str | None = None,
         who: str | None = None,
     ) -> Array:
-        """Return where to play at time `t`, as `Bandit.ask`; the same `key` gives the same points.
+        """Return the points to play at time `t`, as `Bandit.ask`; the same `key` gives the same points.
 
         The sites in `without`, names or row numbers, are not available. A silent site is left out
         (`choose`), unless `available` names it, all are silent, or fewer than `n` would be left.
@@ -457,7 +457,7 @@ class Campaign:
         key: str | None = None,
         who: str | None = None,
     ) -> Choice:
-        """Return where to play, as `ask`, and the silent sites that were left out.
+        """Return the points to play, as `ask`, and the silent sites that were left out.
 
         A site is silent if the readings of the last four times that were asked for did not come. It
         comes back with its next reading: name it in `available` to ask for one.
@@ -480,7 +480,7 @@ class Campaign:
         key: str | None = None,
         who: str | None = None,
     ) -> Info:
-        """Learn rewards, as `Bandit.tell`; the same rewards under the same `key` count once.
+        """Report rewards, as `Bandit.tell`; the same rewards under the same `key` count once.
 
         A reading that is beyond belief, far from all others or from the past of its place and from the
         prediction, or far in the future, is refused with the whole call unless you are `sure` of it. A
@@ -573,7 +573,7 @@ class Campaign:
         return self._info(verbs.retract(self.clock, X, t), key, who)
 
     def drop(self, X: ArrayLike | Named, *, key: str | None = None, who: str | None = None) -> None:
-        """Give up pending points, as `Bandit.drop`."""
+        """Drop pending points, as `Bandit.drop`."""
         self._execute(verbs.drop(X), key, who)
 
     def change_sites(
@@ -632,7 +632,7 @@ class Campaign:
         key: str | None = None,
         who: str | None = None,
     ) -> Info:
-        """Learn answers of an expert to questions that were asked; each `key` counts once.
+        """Report answers of an expert to open questions; each `key` counts once.
 
         Without a time, it is the latest at which questions about all of the points are open. A campaign
         with an expert in a program also takes answers to questions that nobody has asked.
@@ -673,7 +673,7 @@ class Campaign:
         return self._info(request, key, who)
 
     def snapshot(self) -> None:
-        """Write a snapshot now: to open the campaign, and to predict, takes less time after it."""
+        """Write a snapshot now: to open the campaign takes less time after it."""
         self._shared.write_snapshot()
 
     def doubts(self, table: Sequence[float] = ()) -> Doubts:

@@ -1,4 +1,4 @@
-"""Predictions of a campaign at its sites, and what a person should know of these."""
+"""Predictions of a campaign at its sites, with remarks on sites that may be wrong."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tvbandits.domains.parameters import Named
 
 
 class Prediction(NamedTuple):
-    """What is predicted at one place.
+    """The prediction at one place.
 
     Attributes
     ----------
@@ -35,14 +35,14 @@ class Prediction(NamedTuple):
 
     @property
     def half(self) -> float:
-        """Half of the width of the interval."""
+        """Return half of the width of the interval."""
         return HALF_WIDTH * self.deviation
 
 
 def doubts_about(campaign: Campaign, sites: Iterable[str]) -> dict[str, str]:
-    """Return what a person should look at before believing in some sites, by their names."""
-    found = campaign.doubtful_sites
-    return {name: found[name] for name in sorted({*sites} & found.keys())}
+    """Return a remark for each of some sites that may be wrong, by name."""
+    doubts = campaign.doubtful_sites
+    return {name: doubts[name] for name in sorted({*sites} & doubts.keys())}
 
 
 def forecast(

@@ -109,17 +109,17 @@ class Names:
 
     @property
     def columns(self) -> list[str]:
-        """The columns that say where a reading was made: those of the table of sites, or coordinates."""
+        """Return the columns that locate a reading: those of the table of sites, or coordinates."""
         return list(self.table) or self.coordinates
 
     @property
     def context_names(self) -> list[str]:
-        """The names of the measured context."""
+        """Return the names of the context."""
         return list(self.domain.context_parameters)
 
     @cached_property
     def index(self) -> dict[str, int]:
-        """The row of each site by its name."""
+        """Return the row of each site by its name."""
         return {name: row for row, name in enumerate(self.sites)}
 
     def row(self, name: str) -> int:
@@ -158,11 +158,11 @@ class Names:
             if equal.any():
                 return candidates.X[[int(equal.argmax())]]
         every = len(domain.coordinate_names)
-        chosen = every - len(domain.context_parameters)
-        if not numbers or (self.sites and len(numbers) not in (chosen, every)):
+        count = every - len(domain.context_parameters)
+        if not numbers or (self.sites and len(numbers) not in (count, every)):
             self.row(text)  # raises the error: no site has this name
-        # Without the numbers of the context, they are a point of the domain that is chosen from.
-        return (domain.action_domain if len(numbers) == chosen else domain).from_values(numbers)
+        # Numbers without a context are a point of the domain of actions.
+        return (domain.action_domain if len(numbers) == count else domain).from_values(numbers)
 
     def context(self, text: str | None) -> dict[str, object] | None:
         """Return the values in "outside=3.2, tariff=day" by name."""

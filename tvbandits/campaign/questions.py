@@ -1,4 +1,4 @@
-"""The questions that people carry to an expert: which are open, and which have an answer."""
+"""The questions for an expert who answers later, with their answers if there are any."""
 
 from __future__ import annotations
 

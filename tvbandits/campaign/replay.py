@@ -12,7 +12,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -22,10 +22,9 @@ from tvbandits._version import __version__
 from tvbandits.acquisition.limits import LimitWarning
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.extremes import OutlierWarning
-from tvbandits.bandit.inference import Inference
 from tvbandits.bandit.observations import find_readings, replace_answers
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import State, is_same_value, restore_generator
+from tvbandits.bandit.state import State, is_same_value
 from tvbandits.campaign.names import NO_CHANGE, apply_change
 from tvbandits.campaign.records import times_of
 from tvbandits.campaign.status import Verification, bandit_summary
@@ -61,8 +60,6 @@ from tvbandits.experts.protocol import (
     restore_state,
     state_of,
 )
-from tvbandits.gp.linalg import FactorisationError
-from tvbandits.gp.posterior import Posterior
 from tvbandits.io import to_bytes
 from tvbandits.validation import Array, describe_error
 
@@ -74,10 +71,6 @@ Write = Callable[[str, Mapping[str, Any]], object]
 
 # What a snapshot has.
 PARTS = {"recipe", "state"}
-
-# To condition a state takes long if its posterior lacks so many readings: each prediction in another
-# process would take that long.
-MANY_READINGS = 500
 
 # Answers that were paid for and could not be written yet, by their question.
 Unsaved = dict[tuple[bytes, float], Mapping[str, Any]]
@@ -112,7 +105,7 @@ class JournaledExpert:
 
     @property
     def present(self) -> bool:
-        """Whether the expert itself is here."""
+        """Return whether this process has the expert itself."""
         return self._expert is not None
 
     def prepare(self, rows: Iterable[Row], write: Write | None = None) -> None:
@@ -218,33 +211,9 @@ class JournaledExpert:
             restore_state(self._expert, state)
 
 
-def snapshot_data(recipe: Recipe, state: State, posterior: Posterior | None) -> bytes:
-    """Return a bandit as the bytes of a saved file, without its expert.
-
-    A posterior with more readings than the state's own is there for predictions. A decision does not
-    use it: it starts from the state in every process.
-    """
-    content = {"recipe": _without_expert(recipe), "state": state}
-    if _count(posterior) > _count(state.posterior):
-        content["posterior"] = posterior
-    return to_bytes(content)
-
-
-def condition_many(recipe: Recipe, state: State) -> Posterior | None:
-    """Return the posterior of a state if its own one lacks so many readings that this takes long."""
-    lacks = len(state.rewards) - _count(state.posterior)
-    if not recipe.posterior.self_learning or lacks < MANY_READINGS:
-        return None
-    now, rng = state.record.decision_time, restore_generator(state.random)
-    # What cannot be conditioned is an error of the prediction; the readings are recorded.
-    with suppress(FactorisationError):
-        return Inference(_without_expert(recipe)).condition(state, now, rng)[0].posterior
-    return None
-
-
-def _count(posterior: Posterior | None) -> int:
-    """Return the number of readings in a posterior."""
-    return 0 if posterior is None else len(posterior.summary.data)
+def snapshot_data(recipe: Recipe, state: State) -> bytes:
+    """Return a bandit as the bytes of a saved file, without its expert."""
+    return to_bytes({"recipe": _without_expert(recipe), "state": state})
 
 
 def _without_expert(recipe: Recipe) -> Recipe:
@@ -279,8 +248,6 @@ class Replay:
         Processor time that the rows after it took, here or in a replay.
     open_rows : list of Row
         The rows of an operation that was announced and is not finished.
-    posterior : Posterior or None
-        What predictions begin with, where it has more readings than that of the state.
     """
 
     def __init__(
@@ -298,7 +265,7 @@ class Replay:
         self.open_rows: list[Row] = []
         content = snapshot.read(trusted).value()
         with report_damage(f"{self._location}: the snapshot after row {snapshot.seq}"):
-            if not (isinstance(content, dict) and content.keys() - {"posterior"} == PARTS):
+            if not (isinstance(content, dict) and content.keys() >= PARTS):
                 raise ValueError("it does not hold a bandit")
             recipe: Recipe = content["recipe"]
             if self.expert is not None and recipe.query_config is not None:
@@ -306,17 +273,13 @@ class Replay:
                     recipe, query_config=replace(recipe.query_config, expert=self.expert)
                 )
             self.bandit = Bandit.from_state(recipe, content["state"])
-            self.posterior: Posterior | None = content.get("posterior")
 
     def predictor(self) -> Bandit:
         """Return another bandit of the same state, which may condition it without a trace.
 
         A decision after it must come to the same bits as in a process that predicts nothing.
         """
-        state = self.bandit.state
-        if _count(self.posterior) > _count(state.posterior):
-            state = replace(state, posterior=self.posterior)
-        return Bandit.from_state(_without_expert(self.bandit.recipe), state)
+        return Bandit.from_state(_without_expert(self.bandit.recipe), self.bandit.state)
 
     def skip_to(self, state: State, seq: int, head: str, seconds: float) -> None:
         """Take over the state of another replay, if that is further on and has the same domain."""
@@ -409,7 +372,6 @@ class Replay:
             assert isinstance(recipe.domain, Candidates | CandidatesInContext)
             if any(arguments[name] for name in NO_CHANGE):
                 self.bandit = bandit.move_to(apply_change(recipe.domain, arguments))
-                self.posterior = None  # it speaks of the sites before
             return None
         method, names = METHODS[kind]
         values = {

@@ -140,7 +140,7 @@ class SharedBandit:
 
     @property
     def names(self) -> Names:
-        """The names of points and sites."""
+        """Return the names of points and sites."""
         with self.outline() as outline:
             changes = outline.changes
             if self._names is None or self._names[0] != len(changes):
@@ -162,7 +162,7 @@ class SharedBandit:
 
     @property
     def silent_sites(self) -> dict[str, str]:
-        """By name the sites of which the last readings that were asked for did not come; what says so.
+        """Return the sites whose last requested readings did not arrive, each with the reason.
 
         A site counts once, whatever was measured beside it.
         """
@@ -340,12 +340,8 @@ class SharedBandit:
         return np.array([each not in ("new", "other") for each in verdicts], dtype=bool)
 
     def write_snapshot(self) -> None:
-        """Write a snapshot now, for which a state with many new readings is conditioned."""
-        from tvbandits.campaign.replay import condition_many
-
+        """Write a snapshot now."""
         with self._turn() as writer:
-            replay = writer.replay
-            replay.posterior = condition_many(replay.bandit.recipe, replay.bandit.state)
             self._snapshot(writer, always=True)
 
     def _find_row(self, request: Request, key: str | None) -> Row | None:
@@ -415,14 +411,14 @@ class SharedBandit:
         rows = [*active] if arguments.get("available") is None else arguments["available"]
         sites = [names.sites[row] for row in rows]
         left_out = {site: silent[site] for site in sites if site in silent}
-        kept = [row for row in rows if names.sites[row] not in left_out]
+        available = [row for row in rows if names.sites[row] not in left_out]
         n = arguments.get("n") or 1
-        if not left_out or not kept or len(kept) < n <= len(rows):
+        if not left_out or not available or len(available) < n <= len(rows):
             return {}
-        return {"available": kept, "left_out": left_out}
+        return {"available": available, "left_out": left_out}
 
     def doubts(self, replay: Replay, table: Sequence[float] = ()) -> Doubts:
-        """Return what finds readings beyond belief after all that a replay has followed."""
+        """Return the checks for unusual readings after the rows that a replay has followed."""
         from tvbandits.campaign.doubts import Doubts
 
         return Doubts(replay.bandit, replay.predictor, self.clock, self.format_time, table=table)
@@ -430,13 +426,13 @@ class SharedBandit:
     def _refuse_doubtful(
         self, replay: Replay, request: Request, arguments: dict[str, Any], names: Names
     ) -> None:
-        """Raise a `DoubtfulReadingError` if a reading or an answer is beyond belief."""
+        """Raise a `DoubtfulReadingError` if a reading or an answer is unusual."""
         from tvbandits.campaign.doubts import refuse_doubtful
 
         is_reading = request.kind in ("tell", "correct")
         column = "y" if is_reading else "values"
         X, to = to_points(arguments["X"], names.domain.dimension), request.payload.get("to")
-        said = request.payload.get("t") if to is None else to
+        payload_time = request.payload.get("t") if to is None else to
         noise = arguments.get("noise_variance")
         values, variance = check_values_and_variance(
             column,
@@ -445,7 +441,7 @@ class SharedBandit:
             None if noise is None else to_array(noise),
             None,
         )
-        t = None if said is None else as_times(to_array(said), len(X))
+        t = None if payload_time is None else as_times(to_array(payload_time), len(X))
         if is_reading and replay.bandit.recipe.options.robust:
             values = np.full(len(X), np.nan)  # the bandit sets them aside by itself; times it takes
         doubts = self.doubts(replay, values[~np.isnan(values)].tolist())
@@ -538,7 +534,7 @@ class SharedBandit:
             return
         if replay.expert is not None and not replay.expert.present:
             return
-        data = snapshot_data(replay.bandit.recipe, replay.bandit.state, replay.posterior)
+        data = snapshot_data(replay.bandit.recipe, replay.bandit.state)
         try:
             writer.turn.snapshot(replay.seq, replay.head, data)
         except StorageError as error:  # the operation itself is on the disk

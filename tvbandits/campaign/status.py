@@ -76,7 +76,7 @@ class Status:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """The values by name."""
+        """Return the values by name."""
         return asdict(self)
 
     def __repr__(self) -> str:
@@ -221,7 +221,7 @@ class Outline:
 
     @property
     def missed(self) -> list[Asked]:
-        """What was asked for in vain since the last reading of its place.
+        """Return the requests without a reading since the last one of their place.
 
         A point that is pending is in vain once a later time was told.
         """
@@ -255,7 +255,7 @@ class Outline:
 
     @property
     def status(self) -> Status:
-        """The status of the campaign."""
+        """Return the status of the campaign."""
         return replace(
             self._status,
             rows=self.last.seq,
@@ -300,7 +300,7 @@ class Verification:
 
     @property
     def consistent(self) -> bool:
-        """Whether there are no problems."""
+        """Return whether there are no problems."""
         return not self.problems
 
 

@@ -177,9 +177,9 @@ def print_notes(
 
 
 def _doubts(call: Call, campaign: Campaign, sites: Iterable[str]) -> list[str]:
-    """Return what a person should look at before believing in some sites, and how to answer it."""
-    found = doubts_about(campaign, sites)
-    return [f"{name}: {with_answer(text, call.file, name)}" for name, text in found.items()]
+    """Return a remark for each of some sites that may be wrong, with the command to answer it."""
+    doubts = doubts_about(campaign, sites)
+    return [f"{name}: {with_answer(text, call.file, name)}" for name, text in doubts.items()]
 
 
 def print_messages(notes: Iterable[str]) -> None:

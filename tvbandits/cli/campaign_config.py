@@ -28,24 +28,24 @@ from tvbandits.cli.output import escape
 from tvbandits.cli.waiting import bar_if_slow
 from tvbandits.clock import Clock, is_date_text
 from tvbandits.datasets.sensor_field import (
+    describe_conversions,
     find_degrees,
-    places_in_readings,
-    places_text,
-    points_of,
+    project_places,
+    select_places,
     warn_of_degrees,
 )
 from tvbandits.datasets.tables.layout import (
     FileOptions,
     find_columns,
+    find_station_columns,
     has_numbers,
-    ids_of,
     options_of_sites,
-    station_columns,
-    stations_of,
-    stations_used,
-    times_of,
+    read_ids,
+    read_stations,
+    read_times,
+    stations_mask,
 )
-from tvbandits.datasets.tables.readings import as_times, few, finite_column
+from tvbandits.datasets.tables.readings import finite_column, parse_times, quote_few
 from tvbandits.datasets.tables.rounds import find_step
 from tvbandits.datasets.tables.sheets import read_sheet
 from tvbandits.domains.box import Box
@@ -295,10 +295,10 @@ def _sites(
     """Return the sites of a CSV, and their names and coordinates as texts."""
     with name_file_in_errors(path):
         cells = read_sheet(path, options).cells
-        frame = places_in_readings(cells, options_of_sites(options, cells))
+        frame = select_places(cells, options_of_sites(options, cells))
         name, columns, unread = _columns_of_sites(frame, coordinates, options)
         names = [str(each).strip() for each in (range(len(frame)) if name is None else frame[name])]
-        is_used = stations_used(names, options)
+        is_used = stations_mask(names, options)
         names, frame = (
             [each for each, used in zip(names, is_used, strict=True) if used],
             frame[is_used],
@@ -317,7 +317,7 @@ def _sites(
         places = pd.DataFrame(
             {str(c): finite_column(frame[c], str(c)) for c in columns}, index=names
         )
-        sites = Candidates(points_of(places))
+        sites = Candidates(project_places(places))
         warn_of_degrees(places, options)
     degrees = find_degrees(places.columns)
     about = {"names": json.dumps(names), "coordinates": json.dumps([*places.columns])}
@@ -326,7 +326,7 @@ def _sites(
         about["coordinates"] = json.dumps(["km east", "km north", *others])
         about["table"] = json.dumps(places.to_dict("list"))
         about["length_unit"] = "km"
-        about["places"] = places_text(places.columns, unread)
+        about["places"] = describe_conversions(places.columns, unread)
     return sites, about
 
 
@@ -371,7 +371,7 @@ def _column_of_names(
     has_words = pd.to_numeric(frame[first], errors="coerce").isna().any()
     if has_words and options.station is None:
         return first  # it may be called probe, well, ...
-    stations = station_columns(frame, options_of_sites(options, frame))
+    stations = find_station_columns(frame, options_of_sites(options, frame))
     if len(stations) == 1:
         return stations[0]
     return first if coordinates and first not in coordinates else None
@@ -512,8 +512,8 @@ def _kernel(section: Section, domain: Domain, learns: bool, length_unit: str) ->
 def check_expert(name: str, maker: str) -> None:
     """Raise a `ValueError` unless --expert is the maker in the configuration: the only code imported."""
     if name != maker:
-        needs = f"must be {maker}, as in its" if maker else "is for a campaign with a maker in its"
-        raise ValueError(f"--expert {needs} configuration, got {name}")
+        needs = f"be {maker}, as in" if maker else "be left out, since there is no maker in"
+        raise ValueError(f"--expert must {needs} the configuration, got {name}")
 
 
 def make_expert(maker: Any, budget: int | None) -> Expert:
@@ -644,14 +644,14 @@ def _sites_left_out(
         cells = read_sheet(history, options).cells
         layout = find_columns(cells, options)
         stations = (
-            stations_of(cells, layout) if layout.is_long else ids_of(cells.columns.to_series())
+            read_stations(cells, layout) if layout.is_long else read_ids(cells.columns.to_series())
         )
     names, others = json.loads(about["names"]), {*stations}
     for each in options.without:
         if each not in names and each not in others:
             raise ValueError(
                 f"{format_option('without', each)}: neither {sites} nor {history} has this station; "
-                f"the sites are {few(names)}"
+                f"the sites are {quote_few(names)}"
             )
     return [each for each in options.without if each in names]
 
@@ -663,11 +663,11 @@ def _clock_lines(path: Path, options: FileOptions, unit: str | None, is_history:
         layout = find_columns(cells, options if is_history else options_of_sites(options, cells))
         if not (is_history or layout.is_long):
             return ""
-        texts = times_of(cells, layout, options)
-        times = as_times(texts, " ".join(layout.time), options.dates)
+        texts = read_times(cells, layout, options)
+        times = parse_times(texts, " ".join(layout.time), options.dates)
         if not isinstance(times, pd.DatetimeIndex):
             return ""
-        stations = stations_of(cells, layout) if layout.is_long else pd.Series("", cells.index)
+        stations = read_stations(cells, layout) if layout.is_long else pd.Series("", cells.index)
         grid = find_step(pd.Series(times, cells.index), stations)
         # The clock has a time zone where the table has offsets.
         zone, origin = pd.Timestamp(texts.iloc[0]).tz, times.min()

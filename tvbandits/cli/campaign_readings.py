@@ -1,4 +1,4 @@
-"""The readings that people bring to a campaign, one by one or as a table: parsed, doubted and recorded.
+"""Commands that parse the readings of a user, check them and record them in a campaign.
 
 Each row of a table stands for itself: an error in one is reported with its line, and the others are
 recorded.
@@ -25,7 +25,6 @@ import typer
 from tvbandits.bandit.bandit import Bandit
 from tvbandits.bandit.extremes import OutlierWarning
 from tvbandits.campaign.campaign import Campaign
-from tvbandits.campaign.replay import MANY_READINGS
 from tvbandits.campaign.shared import Errors, Withdrawn, collect_errors
 from tvbandits.campaign.store.errors import CampaignError, ConflictError, DoubtfulReadingError
 from tvbandits.cli.campaign_tables import Reading, TableReadings, read_table
@@ -34,6 +33,7 @@ from tvbandits.cli.output import WORDS, escape, plural, print_result
 from tvbandits.cli.waiting import bar_if_slow
 from tvbandits.clock import Clock, parse_time, to_number
 from tvbandits.counts import Counted
+from tvbandits.datasets.tables.readings import quote_few
 from tvbandits.domains.candidates import as_finite
 from tvbandits.text import first_few
 from tvbandits.validation import Array
@@ -128,10 +128,6 @@ def tell(
     refusals, withdrawn = len(errors or ()), Withdrawn()
     pending = campaign.status.pending
     new = _record(campaign, rows, errors, withdrawn)
-    if (
-        new >= MANY_READINGS
-    ):  # else each forecast before the next decision would condition all of them
-        campaign.snapshot()
     total = len(rows) - (len(errors or ()) - refusals)
     texts = [(line, _text(error)) for line, error in errors or ()]
     by_line = sorted(dict.fromkeys(texts), key=lambda each: each[0])
@@ -159,8 +155,8 @@ def tell(
     is_unasked = new == 1 and not is_failed and campaign.status.pending == pending
     if path is None and reading.at is None and is_unasked:
         time = campaign.format_time(float(campaign.state.readings.t[-1]))
-        note = f"nobody was asked to read {reading.site}, so that this is its reading at {time}"
-        print(f"tvbandits: {escape(note)}: --at says another time", file=sys.stderr)
+        note = f"{reading.site} was not pending, so this reading is for {time}"
+        print(f"tvbandits: {escape(note)}: use --at for another time", file=sys.stderr)
     for text in refusals_text:
         print(f"tvbandits: {escape(text)}; left out", file=sys.stderr)
     if codes:
@@ -172,9 +168,9 @@ def _recorded_codes(campaign: Campaign, tables: Mapping[str, Any]) -> list[dict[
     """Return the readings of the campaign that the options of a table call no readings."""
     if not tables.get("missing"):
         return []
-    from tvbandits.datasets.tables.layout import FileOptions, codes_of
+    from tvbandits.datasets.tables.layout import FileOptions, missing_codes
 
-    codes, readings = codes_of(FileOptions(**tables)), campaign.state.readings
+    codes, readings = missing_codes(FileOptions(**tables)), campaign.state.readings
     return [
         {
             "site": campaign.names.name(readings.X[i]),
@@ -197,7 +193,7 @@ def _codes_text(campaign: Campaign, codes: Sequence[Mapping[str, Any]], file: st
     at = campaign.format_time(first["t"]) if campaign.clock is not None else f"{first['t']:.17g}"
     place = f"--site {shlex.quote(first['site'])} --at {shlex.quote(at)}"
     return (
-        f"--missing says that {plural(len(codes), 'recorded reading')} stand for none "
+        f"by --missing, {plural(len(codes), 'recorded reading')} would be none "
         f"({first_few(texts, MOST_LISTED)}); they stay until you withdraw them one by one: "
         f"tvbandits campaign retract "
         f"{shlex.quote(file)} {place}"
@@ -277,15 +273,16 @@ def read_history(
 def _history_notes(history: pd.DataFrame, tables: Mapping[str, Any]) -> list[str]:
     """Return what a person should know about a history, whose columns have the names of the sites."""
     from tvbandits.datasets.tables.layout import FileOptions
-    from tvbandits.datasets.tables.readings import few
-    from tvbandits.datasets.tables.rounds import doubts_about
-    from tvbandits.datasets.tables.sentinels import zero_notes
-    from tvbandits.datasets.tables.times import doubts_about_times
+    from tvbandits.datasets.tables.rounds import doubts_about_stations
+    from tvbandits.datasets.tables.sentinels import describe_isolated_zeros
+    from tvbandits.datasets.tables.times import describe_doubtful_times
 
     empty = history.columns[history.isna().all()]
-    notes = [f"no reading of {few(empty)}"] if len(empty) else []
-    notes += doubts_about_times(history.index) + doubts_about(history.drop(columns=empty))
-    return notes + zero_notes(history, FileOptions(**tables))
+    notes = [f"no reading of {quote_few(empty)}"] if len(empty) else []
+    notes += describe_doubtful_times(history.index) + doubts_about_stations(
+        history.drop(columns=empty)
+    )
+    return notes + describe_isolated_zeros(history, FileOptions(**tables))
 
 
 def _record(

@@ -1,4 +1,4 @@
-"""The tables of readings that people bring to a campaign, as readings line by line."""
+"""Tables of readings for a campaign, read line by line."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tvbandits.campaign.names import Names
 from tvbandits.campaign.shared import Errors, collect_errors
 from tvbandits.cli.output import plural
 from tvbandits.counts import Counted, count, rate
+from tvbandits.datasets.tables.readings import quote_few
 from tvbandits.domains.space import Arms
 from tvbandits.io import name_file_in_errors
 from tvbandits.option_text import format_option
@@ -37,7 +38,7 @@ COUNTS: dict[tuple[str, ...], Callable[..., Counted]] = {
 
 @dataclass(frozen=True)
 class Reading:
-    """A reading as people write it.
+    """A reading as a user writes it.
 
     Attributes
     ----------
@@ -70,7 +71,7 @@ class Reading:
 
     @property
     def y(self) -> list[float | None] | Counted:
-        """The value as `Campaign.tell` takes it: with its trials, where it was counted."""
+        """Return the value for `Campaign.tell`, with its trials if it is a count."""
         if self.value is None or self.trials is None:
             return [self.value]
         columns = self.value, self.variance, self.trials
@@ -79,7 +80,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class TableReadings:
-    """The readings of a table, and what else it has.
+    """The readings of a table, and notes on its other rows.
 
     Attributes
     ----------
@@ -96,7 +97,7 @@ class TableReadings:
 
     @property
     def notes(self) -> dict[str, str]:
-        """What became of rows that are no readings of their own: "left_out" and "averaged"."""
+        """Return notes on rows that were left out or averaged: "left_out" and "averaged"."""
         notes = {"left_out": ", ".join(self.omissions), "averaged": self.averaged}
         return {name: text for name, text in notes.items() if text}
 
@@ -111,7 +112,7 @@ def read_table(
     yes: bool = False,
     is_alone: bool = True,
 ) -> TableReadings:
-    """Return the readings of a CSV, and in words what of it is left out.
+    """Return the readings of a CSV, and notes on the rows that are left out.
 
     It is not alone if its options are those of a table of sites, too, which may have other columns.
 
@@ -165,13 +166,13 @@ def _with_time(
     cells: pd.DataFrame, header: list[str], layout: Layout, options: FileOptions
 ) -> tuple[pd.DataFrame, list[str]]:
     """Return a table with the column `time` that the layout says, in the place of its own columns."""
-    from tvbandits.datasets.tables.layout import times_of
+    from tvbandits.datasets.tables.layout import read_times
 
     places = [
         i for i, name in enumerate(cells.columns) if name in layout.time or header[i] == "time"
     ]
     rest = cells.drop(columns=[cells.columns[i] for i in places])
-    times = times_of(cells, layout, options)
+    times = read_times(cells, layout, options)
     return rest.assign(time=times), [h for i, h in enumerate(header) if i not in places] + ["time"]
 
 
@@ -186,19 +187,19 @@ def _own_readings(
     """Return the readings of a table with columns site, time and reward, or their counts."""
     import pandas as pd
 
-    from tvbandits.datasets.tables.layout import is_gap, stations_used
+    from tvbandits.datasets.tables.layout import is_gap, stations_mask
     from tvbandits.datasets.tables.other_rows import GAPS
-    from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text
-    from tvbandits.datasets.tables.times import iso_times
+    from tvbandits.datasets.tables.sentinels import describe_sentinel, find_sentinels
+    from tvbandits.datasets.tables.times import to_iso_times
 
     limits = [limit.name for limit in recipe.options.limits]
     # Nobody writes the coordinates of arms.
     header, arms = [*cells.columns], isinstance(recipe.domain, Arms)
     count_columns = _check_header(header, names, limits, arms)
     if "site" in header:
-        cells = cells[stations_used(cells["site"].str.strip(), options)]
+        cells = cells[stations_mask(cells["site"].str.strip(), options)]
     if "time" in header:
-        cells["time"] = iso_times(cells["time"], options.dates)
+        cells["time"] = to_iso_times(cells["time"], options.dates)
     codes: dict[str, int] = {}
     if "reward" in header:
         column = cells["reward"].str.strip()
@@ -212,7 +213,7 @@ def _own_readings(
         with collect_errors(errors, line):
             reading = _parse_row(row, names, limits, count_columns, line)
             if reading.value is not None and codes and f"{reading.value:.10g}" in codes:
-                raise ValueError(sentinel_text(f"{reading.value:.10g}"))
+                raise ValueError(describe_sentinel(f"{reading.value:.10g}"))
             readings.append(reading)
     return with_rates(readings, COUNTS[count_columns]) if count_columns else readings
 
@@ -231,18 +232,18 @@ def _foreign_readings(
     Stations and columns that are no site, and gaps, are left out.
     """
     from tvbandits.datasets.tables.layout import check_units, tidy
-    from tvbandits.datasets.tables.readings import averages_text, flags_text
-    from tvbandits.datasets.tables.sentinels import find_sentinels, sentinel_text
+    from tvbandits.datasets.tables.readings import describe_averages, describe_flags
+    from tvbandits.datasets.tables.sentinels import describe_sentinel, find_sentinels
 
     cells, omissions = _columns_of_sites(cells, layout, options, names)
     check_units(cells, layout, options, names.sites)
     rows, more = _rows_of_sites(tidy(cells, layout, options), names)
-    omissions += more + ([flags] if (flags := flags_text(cells, layout)) else [])
+    omissions += more + ([flags] if (flags := describe_flags(cells, layout)) else [])
     codes = {} if yes else find_sentinels(rows[["value"]], options)
     is_code = rows["value"].isin([float(code) for code in codes])
     for line, row in rows[is_code].iterrows():
         with collect_errors(errors, int(str(line))):
-            raise ValueError(sentinel_text(f"{row['value']:.10g} of {row['station']}"))
+            raise ValueError(describe_sentinel(f"{row['value']:.10g} of {row['station']}"))
     rows = rows[~is_code].rename_axis(index="line").reset_index()
     grouped = rows.groupby(["time", "station"], sort=False, as_index=False)
     means = grouped.agg({"value": "mean", "line": "first"})
@@ -250,7 +251,7 @@ def _foreign_readings(
         Reading(site=site, at=str(time), value=float(value), line=int(line))
         for time, site, value, line in means.itertuples(index=False)
     ]
-    return TableReadings(readings, omissions, averages_text(rows))
+    return TableReadings(readings, omissions, describe_averages(rows))
 
 
 def _columns_of_sites(
@@ -261,13 +262,12 @@ def _columns_of_sites(
     Columns that the options leave out stay, for `tidy` to find them.
     """
     from tvbandits.datasets.tables.headings import as_id
-    from tvbandits.datasets.tables.readings import few
 
     if layout.is_long:
         return cells, []
     used = {*layout.time, *names.sites, *options.without}
     others = [each for each in cells.columns if each not in used and as_id(each) not in used]
-    text = [f"columns that are not sites ({few(others)})"] if others else []
+    text = [f"columns that are not sites ({quote_few(others)})"] if others else []
     return cells.drop(columns=others), text
 
 
@@ -279,16 +279,14 @@ def _rows_of_sites(rows: pd.DataFrame, names: Names) -> tuple[pd.DataFrame, list
     ValueError
         If no station of the table is a site.
     """
-    from tvbandits.datasets.tables.readings import few
-
     omissions, is_site = list[str](), rows["station"].isin(names.sites)
     if not is_site.any():
         raise ValueError(
-            f"no station of the table is a site: the table has {few(rows['station'])}, the campaign "
-            f"{few(names.sites)}; use --station for another column"
+            f"no station of the table is a site: the table has {quote_few(rows['station'])}, the "
+            f"campaign {quote_few(names.sites)}; use --station for another column"
         )
     if not is_site.all():
-        omissions.append(f"stations that are not sites ({few(rows['station'][~is_site])})")
+        omissions.append(f"stations that are not sites ({quote_few(rows['station'][~is_site])})")
     gap = rows["value"].isna() & is_site
     if gap.any():
         omissions.append(plural(int(gap.sum()), "gap"))
@@ -316,10 +314,10 @@ def _check_header(
     if not (counts or "reward" in columns) or not has_place:
         coordinates = "" if arms else f", {', '.join(names.columns)}"
         raise ValueError(
-            f"there must be columns site (or what --station names{coordinates}), and reward (or "
-            f"successes and trials, or events and exposure); there are: {', '.join(header)}. Of another "
-            "table, name the columns by --time, --station and --value; `tvbandits data info` shows how "
-            "it is read"
+            f"there must be columns site (or the column of --station{coordinates}), and reward (or "
+            f"successes and trials, or events and exposure); there are: {', '.join(header)}. For other "
+            "tables, name the columns by --time, --station and --value; `tvbandits data info` shows "
+            "how it reads them"
         )
     expected = {"site", "time", "reward", "variance", "key", "who", *counts}
     expected |= {name.lower() for name in (*names.columns, *names.context_names)}

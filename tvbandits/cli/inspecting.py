@@ -1,4 +1,4 @@
-"""The commands that show what there is: policies, problems, what a file holds, and data to download."""
+"""The commands that list policies and problems, describe a file, and download data."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from tvbandits.clock import is_date_text
 from tvbandits.comparison.arguments import PROBLEMS, settable_parameters
 from tvbandits.datasets.epa_ozone.fetch import fetch_ozone
 from tvbandits.datasets.sensor_field import (
-    degrees_doubt,
+    describe_conversions,
+    describe_degrees_doubt,
     find_degrees,
-    places_text,
     read_places,
-    with_degrees,
+    rename_degrees,
 )
-from tvbandits.datasets.tables.headings import similar_names
+from tvbandits.datasets.tables.headings import describe_similar_names
 from tvbandits.datasets.tables.layout import (
     FileOptions,
     Layout,
@@ -33,21 +33,26 @@ from tvbandits.datasets.tables.layout import (
     has_numbers,
     is_gap,
     options_of_sites,
+    read_stations,
+    read_times,
     select_parameter,
-    stations_of,
     tidy,
-    times_of,
 )
-from tvbandits.datasets.tables.readings import as_times, averages_text, few, flags_text
-from tvbandits.datasets.tables.rounds import doubts_about, find_step
+from tvbandits.datasets.tables.readings import (
+    describe_averages,
+    describe_flags,
+    parse_times,
+    quote_few,
+)
+from tvbandits.datasets.tables.rounds import doubts_about_stations, find_step
 from tvbandits.datasets.tables.sentinels import (
+    describe_isolated_zeros,
+    describe_sentinel,
+    describe_spikes,
     find_sentinels,
-    sentinel_text,
-    spike_notes,
-    zero_notes,
 )
 from tvbandits.datasets.tables.sheets import SEPARATORS, Sheet, read_sheet
-from tvbandits.datasets.tables.times import doubts_about_times, with_long_years
+from tvbandits.datasets.tables.times import describe_doubtful_times, expand_years
 from tvbandits.io import name_file_in_errors
 from tvbandits.option_text import format_option
 from tvbandits.policies import POLICIES
@@ -191,10 +196,10 @@ def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
             facts |= {
                 "stations": list(places.index),
                 "coordinates": list(places.columns),
-                "places": places_text(places.columns),
+                "places": describe_conversions(places.columns),
                 "others": others,
                 "words": [str(each) for each in rest if str(each) not in others],
-                "notes": [text] if (text := degrees_doubt(places, own)) else [],
+                "notes": [text] if (text := describe_degrees_doubt(places, own)) else [],
             }
         return {"form": "sites", **facts, "questions": questions}
     layout = find_columns(cells, options)
@@ -211,7 +216,7 @@ def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
 
 def _has_sites(cells: pd.DataFrame, options: FileOptions) -> bool:
     """Tell whether a table has a row for each site, with latitude and longitude."""
-    table = with_degrees(cells, options)
+    table = rename_degrees(cells, options)
     degrees = find_degrees(table.columns)
     if degrees is None or find_columns(cells, options).is_long:
         return False
@@ -224,7 +229,7 @@ def _are_places(cells: pd.DataFrame) -> bool:
     if len(cells.columns) not in (3, 4) or cells.empty:
         return False
     names = cells.iloc[:, 0].astype(str).str.strip()
-    is_date = names.map(lambda name: is_date_text(name) or bool(with_long_years(name)))
+    is_date = names.map(lambda name: is_date_text(name) or bool(expand_years(name)))
     is_name = pd.to_numeric(names, errors="coerce").isna() & ~is_date
     numbers = cells.iloc[:, 1:].apply(pd.to_numeric, errors="coerce")
     return bool(is_name.all() and names.is_unique and numbers.notna().all(axis=None))
@@ -234,7 +239,7 @@ def _reading_facts(
     cells: pd.DataFrame, layout: Layout, options: FileOptions, questions: list[str]
 ) -> dict[str, Any]:
     """Return the parameters, times and values of a table of readings."""
-    facts, rows = dict[str, Any](flags=flags_text(cells, layout)), cells
+    facts, rows = dict[str, Any](flags=describe_flags(cells, layout)), cells
     with _asking(questions):
         if layout.parameter:
             counts = cells[layout.parameter].astype(str).str.strip().value_counts()
@@ -251,7 +256,7 @@ def _reading_facts(
 
 def _time_facts(rows: pd.DataFrame, layout: Layout, options: FileOptions) -> dict[str, Any]:
     """Return the form of the times, the first and the last, their step, and the stations."""
-    times = as_times(times_of(rows, layout, options), " ".join(layout.time), options.dates)
+    times = parse_times(read_times(rows, layout, options), " ".join(layout.time), options.dates)
     written = rows[layout.time[0]].astype(str).str.strip().iloc[0]
     facts: dict[str, Any] = {
         "time_example": written,
@@ -260,7 +265,7 @@ def _time_facts(rows: pd.DataFrame, layout: Layout, options: FileOptions) -> dic
     }
     stations = pd.Series("", index=rows.index)
     if layout.is_long:
-        stations = stations_of(rows, layout)
+        stations = read_stations(rows, layout)
         facts["stations"] = sorted(set(stations))
     if isinstance(times, pd.DatetimeIndex):
         grid = find_step(pd.Series(times, index=rows.index), stations)
@@ -283,27 +288,27 @@ def _value_facts(
         facts["stations"] = [str(column) for column in block.columns]
     readings = tidy(rows, layout, options)
     for code, count in find_sentinels(readings[["value"]], options).items():
-        questions.append(sentinel_text(code, f"comes {plural(count, 'time')}"))
+        questions.append(describe_sentinel(code, f"comes {plural(count, 'time')}"))
     if not questions:
         facts["averaged"] = _averages_text(readings, options)
         table = _table_by_time(readings, options)
-        times = as_times(readings["time"], "time", options.dates)
-        doubts = doubts_about_times(times) + similar_names(table.columns)
+        times = parse_times(readings["time"], "time", options.dates)
+        doubts = describe_doubtful_times(times) + describe_similar_names(table.columns)
         values = readings[["value"]]
-        numbers = spike_notes(values, options) + zero_notes(values, options)
-        facts["notes"] = doubts + doubts_about(table) + numbers
+        numbers = describe_spikes(values, options) + describe_isolated_zeros(values, options)
+        facts["notes"] = doubts + doubts_about_stations(table) + numbers
     return facts
 
 
 def _averages_text(readings: pd.DataFrame, options: FileOptions) -> str:
     """Return how many readings are averaged with others, in words."""
     rows = readings.dropna(subset="value")
-    return averages_text(rows.assign(time=as_times(rows["time"], "time", options.dates)))
+    return describe_averages(rows.assign(time=parse_times(rows["time"], "time", options.dates)))
 
 
 def _table_by_time(readings: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
     """Return means of readings by time, or by step where times are irregular, and station."""
-    times: Any = as_times(readings["time"], "time", options.dates)
+    times: Any = parse_times(readings["time"], "time", options.dates)
     if isinstance(times, pd.DatetimeIndex):
         grid = find_step(pd.Series(times, index=readings.index), readings["station"])
         if grid is not None and not grid.regular:
@@ -334,15 +339,15 @@ def _lines(facts: dict[str, Any], flags: str, sites: str) -> list[str]:
         lines.append(f"  {plural(facts['repeated_headers'], 'repeated header')} left out")
     if facts["form"] == "sites":
         stations = facts.get("stations", [])
-        lines.append(f"  a table of {plural(len(stations), 'site')}: {few(stations)}")
+        lines.append(f"  a table of {plural(len(stations), 'site')}: {quote_few(stations)}")
         if "coordinates" in facts:
-            lines.append(f"  coordinates: {facts['places'] or few(facts['coordinates'])}")
+            lines.append(f"  coordinates: {facts['places'] or quote_few(facts['coordinates'])}")
         if facts.get("words"):
-            lines.append(f"  not read: {few(facts['words'])}, which has no numbers")
+            lines.append(f"  not read: {quote_few(facts['words'])}, which has no numbers")
         if facts.get("others"):
             lines.append(
-                f"  not read: {few(facts['others'])}; to use them in a campaign, add them to [domain] "
-                "coordinates, scaled so that a difference of 1 counts like 1 km"
+                f"  not read: {quote_few(facts['others'])}; to use them in a campaign, add them to "
+                "[domain] coordinates, scaled so that a difference of 1 counts like 1 km"
             )
     else:
         lines += _reading_lines(facts)
@@ -380,7 +385,7 @@ def _reading_lines(facts: dict[str, Any]) -> list[str]:
             f"(every={facts['step']})"
         )
     if stations := facts.get("stations"):
-        lines.append(f"  {plural(len(stations), 'station')}: {few(stations)}")
+        lines.append(f"  {plural(len(stations), 'station')}: {quote_few(stations)}")
     for name, count in facts.get("parameters", {}).items():
         lines.append(f"  parameter {name}: {plural(count, 'row')}")
     for text, count in facts.get("no_reading", {}).items():

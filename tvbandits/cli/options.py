@@ -94,20 +94,20 @@ class CountOptions:
 
     @property
     def given(self) -> dict[str, float]:
-        """The options that the user has set, by name: none, or the two of one kind of count.
+        """Return the options that the user has set, by name: none, or the two of one kind of count.
 
         Raises
         ------
         ValueError
             If one has no other, or counts of both kinds are given.
         """
-        given = {name: value for name, value in vars(self).items() if value is not None}
-        if given and {*given} not in ({"successes", "trials"}, {"events", "exposure"}):
-            options = ", ".join(f"--{name}" for name in given)
+        values = {name: value for name, value in vars(self).items() if value is not None}
+        if values and {*values} not in ({"successes", "trials"}, {"events", "exposure"}):
+            options = ", ".join(f"--{name}" for name in values)
             raise ValueError(
                 f"give --successes and --trials, or --events and --exposure, got {options}"
             )
-        return given
+        return values
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class TableOptions:
         Option(
             metavar="day|month|FORMAT|s|ms",
             help="What comes first in 03/02/2026; or the format of times, such as %d.%m.%y %H:%M; or "
-            "the unit of numbers that count from 1970.",
+            "the unit of times that count from 1970.",
         ),
     ] = None
     time: Annotated[
@@ -163,7 +163,7 @@ class TableOptions:
 
     @property
     def given(self) -> dict[str, Any]:
-        """The options that the user has set, by name."""
+        """Return the options that the user has set, by name."""
         return {name: value for name, value in vars(self).items() if value is not None}
 
 

@@ -1,4 +1,4 @@
-"""A bar on the terminal for what takes longer than a person waits without a sign."""
+"""A progress bar for commands that take more than a moment."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def read(folder: Path) -> Content:
             references[name] = References(**values)
         return Content(_read_rows(folder / ROWS), references, units, record)
     except DAMAGE as error:
-        reason = _describe(error)
+        reason = _describe_error(error)
         raise ValueError(f'the comparison in "{folder}" cannot be read: {reason}') from error
 
 
@@ -151,7 +151,7 @@ def _require(is_valid: bool, name: str, requirement: str, value: object) -> None
         raise ValueError(f"{name} in {RUN} must be {requirement}, got {value!r}")
 
 
-def _describe(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     return f"{error} is missing" if isinstance(error, KeyError) else str(error)
 
 
@@ -267,7 +267,7 @@ class RunStore:
                 _require(is_mapping, f"the sources of {label}", "a mapping", checksums)
             _ = self.arguments  # which raises an error if arguments cannot be merged
         except DAMAGE as error:
-            raise ValueError(f'"{path}" cannot be read: {_describe(error)}') from error
+            raise ValueError(f'"{path}" cannot be read: {_describe_error(error)}') from error
         new = json.loads(json.dumps({**self._new, "version": __version__}))
         for name, value in new.items():
             if name not in (*WITHOUT_EFFECT, *GROWING) and old.get(name) != value:

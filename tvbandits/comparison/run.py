@@ -182,8 +182,8 @@ def _accepts_noise(player: Player, maker: Maker) -> bool:
 
     It does not if its text sets a noise variance, or its `tell` has no such parameter.
     """
-    own = maker.options() if isinstance(maker, NamedPolicy) else {}
-    return "noise_variance" not in own and "noise_variance" in signature(player.tell).parameters
+    options = maker.options() if isinstance(maker, NamedPolicy) else {}
+    return "noise_variance" not in options and "noise_variance" in signature(player.tell).parameters
 
 
 def _compute_bounds(realisation: Realisation, t: Array, beta: Array) -> Array:
@@ -331,7 +331,7 @@ def _info_columns(
 
 
 def _width_text(maker: Maker, player: Player, width: str | None) -> str:
-    """Return the width that is played, as rows show it."""
+    """Return the text of a run's width for its rows; `width` is that of the comparison."""
     if isinstance(maker, NamedPolicy):
         width = text_of_width(maker.width(width)) if maker.takes_width else NO_WIDTH
     if width is not None:

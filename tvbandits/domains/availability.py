@@ -189,12 +189,14 @@ def check_availability(
         in_context = np.zeros(len(domain), dtype=bool)
         in_context[domain.find_context_rows(context)] = True
         mask = mask & in_context
-    any_chosen = bool(mask.any())
+    has_selection = bool(mask.any())
     mask[list(domain.retired)] = False
     if not mask.any():
-        ending = "" if context is None else f" in the context {np.asarray(context).tolist()}"
-        ending += "; those that would be are retired" if any_chosen else ""
-        raise NothingAvailableError(f"none of the {len(domain)} candidates is available{ending}")
+        place = "" if context is None else f" in the context {np.asarray(context).tolist()}"
+        reason = "; those that would be are retired" if has_selection else ""
+        raise NothingAvailableError(
+            f"none of the {len(domain)} candidates is available{place}{reason}"
+        )
     if context is None and needs_context:
         contexts = domain.points_at(np.flatnonzero(mask))[:, list(domain.context)]
         if (contexts != contexts[0]).any():

@@ -184,6 +184,11 @@ class Domain(ABC):
         """Return the domain at one value of the measured context, given as columns (c,)."""
         return AtContext(self, check_context_values(values, len(self.context_columns)))
 
+    @property
+    def all_points(self) -> Array | None:
+        """Return all points (A, d) of a small finite domain that is not one of candidates; else None."""
+        return None
+
     # --- distances --------------------------------------------------------------------------------
 
     @property
@@ -414,6 +419,12 @@ class AtContext(Domain):
     def resolution(self) -> Array | float:
         """Return the distance within which points of the whole domain count as equal."""
         return self.whole.resolution
+
+    @property
+    def all_points(self) -> Array | None:
+        """Return all points (A, d) at this value, where few can be chosen; else None."""
+        points = self.actions.all_points
+        return None if points is None else append_context(points, self.values)
 
     def encode(self, points: Any) -> Array:
         """Return points from a user as points (n, d) of the whole domain."""

@@ -297,7 +297,7 @@ class Space(Domain):
 
     def maximize(self, acquisition: Acquisition, rng: np.random.Generator) -> tuple[Array, float]:
         """Return the point (d,) of largest acquisition, and that value; `rng` breaks ties."""
-        points = self._all_points
+        points = self.all_points
         if points is not None:
             values = acquisition(points)
             best = acquisition_argmax(values, points, rng)
@@ -310,7 +310,7 @@ class Space(Domain):
     def by_sample(self, centres: Array) -> Domain:
         """Return the space as a domain that is searched by a random sample and neighbours of points."""
         points = self.check(centres, "centres")
-        if self._all_points is not None:
+        if self.all_points is not None:
             return self
         sizes = np.array([parameter.size for parameter in self.parameters])
         return SampledDomain(self, points, sizes)
@@ -332,7 +332,7 @@ class Space(Domain):
         return np.array([row for parameter in self.parameters for row in parameter.bounds])
 
     @cached_property
-    def _all_points(self) -> Array | None:
+    def all_points(self) -> Array | None:
         """Return all points (A, d) of a small finite space; the last parameter varies fastest."""
         if self.size > ENUMERATED:
             return None
@@ -347,8 +347,8 @@ class Space(Domain):
 
     def anchors(self, count: int, rng: np.random.Generator) -> Array:
         """Return all points (A, d) if at most `count`; otherwise `count` random points and two ends."""
-        if self._all_points is not None and len(self._all_points) <= count:
-            return self._all_points
+        if self.all_points is not None and len(self.all_points) <= count:
+            return self.all_points
         ends = np.repeat([[0.0], [1.0]], len(self.names), axis=1)
         return np.concatenate([self.from_unit(ends), self.sample(count, rng)])
 
@@ -406,10 +406,10 @@ class Space(Domain):
             If the space has more points, or infinitely many.
         """
         context = self.context_names(context)
-        if self._all_points is None:
+        if self.all_points is None:
             count = f"{self.size:g} points are more than {ENUMERATED}"
             raise ValueError(f"{count}: give some of them to `table`")
-        return self.table(self._all_points, context=context)
+        return self.table(self.all_points, context=context)
 
     def table(self, points: ArrayLike | Named, *, context: Sequence[str] = ()) -> Table:
         """Return distinct points, by name or as arrays (A, d), as candidates.

@@ -40,7 +40,7 @@ from tvbandits.gp.posterior import (
     Groups,
     PosteriorSummary,
     drop_negligible,
-    expand,
+    expand_posterior,
     level_covariance,
     no_grid_error,
 )
@@ -241,7 +241,7 @@ class ExactPosterior:
         return shared or np.array_equal(self.factor.array[:n, :n], other.factor.array)
 
 
-@expand.register
+@expand_posterior.register
 def _(posterior: ExactPosterior, largest_condition: float) -> Expansion | None:
     """Return the expansion with the matrix (K + Sigma)^-1 and the weights (K + Sigma)^-1 Y."""
     if posterior.size == 0 or posterior.condition_number > largest_condition:

@@ -1,8 +1,8 @@
 """Define the interface of all posteriors, of their priors and of the rules that compute them.
 
 Code outside of `gp` uses any posterior through the protocol `Posterior`. An operation that only some
-posteriors support is a generic function with a default for all others (`expand`, `discard_before`,
-`tvbandits.gp.predictions.look_ahead`). A posterior's assumptions about the reward are its `Prior`;
+posteriors support is a generic function with a default for all others (`expand_posterior`,
+`discard_before`, `predictions.look_ahead`). A posterior's assumptions about the reward are its `Prior`;
 properties that all posteriors of one kind share are attributes of their rule (`PosteriorRule`).
 
 A `CandidateGrid` contains the candidates of a finite domain, at which each step needs the posterior.
@@ -676,7 +676,7 @@ class Expansion(NamedTuple):
 
 
 @singledispatch
-def expand(posterior: Posterior, largest_condition: float) -> Expansion | None:  # noqa: ARG001
+def expand_posterior(posterior: Posterior, largest_condition: float) -> Expansion | None:  # noqa: ARG001
     """Return a posterior as sums of kernel rows.
 
     None for a posterior that has no such form, or whose matrix has a larger condition number.

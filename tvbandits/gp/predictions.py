@@ -34,7 +34,7 @@ from tvbandits.gp.kernels.matern import SLOPED, VALUES, Coordinates, sum_columns
 from tvbandits.gp.kernels.space_time import Drift, OnSpace, OnTime, is_space_time, products_of
 from tvbandits.gp.kernels.units import InUnits
 from tvbandits.gp.lookahead import ALL_POINTS, JointPosterior, Rows
-from tvbandits.gp.posterior import CandidateGrid, Posterior, Prior, expand
+from tvbandits.gp.posterior import CandidateGrid, Posterior, Prior, expand_posterior
 from tvbandits.validation import Array, Index
 
 
@@ -106,7 +106,7 @@ class SmoothPosterior:
     @classmethod
     def of(cls, posterior: Posterior, now: float) -> SmoothPosterior | None:
         """Return the posterior as a differentiable function; None if its kernel is of another form."""
-        expansion = expand(posterior, CONFIG.largest_condition)
+        expansion = expand_posterior(posterior, CONFIG.largest_condition)
         parts = None if expansion is None else _split_at_time(expansion.kernel, expansion.Z, now)
         if expansion is None or parts is None:
             return None

@@ -57,7 +57,7 @@ from tvbandits.gp.posterior import (
     PosteriorSummary,
     dictionary_data,
     drop_negligible,
-    expand,
+    expand_posterior,
     no_grid_error,
     subtract_level_means,
 )
@@ -286,7 +286,7 @@ def _(posterior: SparsePosterior) -> Data | None:
     return posterior.data if plain else None
 
 
-@expand.register
+@expand_posterior.register
 def _(posterior: SparsePosterior, largest_condition: float) -> Expansion | None:
     """Return the expansion on the dictionary, whose root is R.
 

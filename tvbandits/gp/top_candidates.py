@@ -33,7 +33,7 @@ from tvbandits.validation import Array, Index
 
 
 @dataclass(frozen=True)
-class SearchConfig:
+class TopSearchConfig:
     """Constants of the search for the top candidates.
 
     Attributes
@@ -60,7 +60,7 @@ class SearchConfig:
     slack: float = 1e-7
 
 
-CONFIG = SearchConfig()
+CONFIG = TopSearchConfig()
 
 # The rounding error of a sum in 32 bits for each of its terms, and the smallest divisor.
 _SINGLE, _TINY = float(np.finfo(np.float32).eps), float(np.finfo(float).tiny)

@@ -363,7 +363,7 @@ class TVSampler(optuna.samplers.BaseSampler):
         self._seed = _draw_seed() if seed is None else whole_number("seed", seed, 0, LARGEST_SEED)
         self._lock = SharedLock()
         self._run: StudyRun | None = None
-        self._warned = set[str]()
+        self._names_warned_of = set[str]()
 
     @property
     def bandit(self) -> Bandit | None:
@@ -548,12 +548,12 @@ class TVSampler(optuna.samplers.BaseSampler):
         self, study: optuna.Study, name: str, distribution: BaseDistribution
     ) -> None:
         """Warn once of a parameter that is random because it had another range in an earlier trial."""
-        if name in self._warned:
+        if name in self._names_warned_of:
             return
         for trial in reversed(study.get_trials(deepcopy=False, states=FINISHED)):
             before = trial.distributions.get(name, distribution)
             if before != distribution:
-                self._warned.add(name)
+                self._names_warned_of.add(name)
                 warnings.warn(
                     f"{name} is chosen at random: it was {before} in trial {trial.number}, and is "
                     f"{distribution} now. Keep one range in a study, or begin a new one",

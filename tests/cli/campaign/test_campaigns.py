@@ -133,7 +133,9 @@ def test_a_name_with_a_comma_is_one_name(
     for option, name in (("--available", "hall, west"), ("--without", "mill")):
         assert check_success(command("ask", "a.db", "--at", 1, option, name)) == "hall, west\n"
     Path("day.csv").write_text("ad,time,successes,trials\nmill,1,1,9\n")
-    missing = r"columns site \(or what --station names\), and .*: ad, time, successes, trials\. Of"
+    missing = (
+        r"columns site \(or the column of --station\), and .*: ad, time, successes, trials\. For"
+    )
     check_error_line(command("tell", "a.db", "--csv", "day.csv"), missing)
 
 
@@ -463,7 +465,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "a token of an unknown role": ("token c.db anna --role root", "root"),
     "a token that nobody has": ("token c.db anna --revoke", "anna"),
     "served to nobody": ("serve c.db", "tvbandits campaign token"),
-    "another's expert": ("ask c.db --at 1 --expert os:system", "a maker in .*, got os:system"),
+    "another's expert": ("ask c.db --at 1 --expert os:system", "no maker in .*, got os:system"),
     "a name without end": ("new --config c.toml " + "x" * 300, "has at most 255 bytes"),
     "a second time": ("new c.db --config c.toml", r"c\.db already exists"),
 }  # fmt: skip
@@ -552,7 +554,7 @@ def test_no_expert_is_not_taken(command: Command, place: Path, maker: str, got: 
         command(*given, maker),
         rf"what the maker returns must be an object with query\(X, t\), got {got}",
     )
-    other = f"m.toml: --expert must be {maker}, as in its configuration, got os:abort$"
+    other = f"m.toml: --expert must be {maker}, as in the configuration, got os:abort$"
     check_error_line(command(*given, "os:abort"), other)
     assert not list(place.parent.glob("m.db*"))
 

@@ -146,7 +146,9 @@ def test_tell_without_a_time_names_the_time_of_a_site_that_nobody_was_asked_to_r
     asked = check_success(command("ask", network, "--at", 70)).strip()
     other = {"ST1": "ST2"}.get(asked, "ST1")
     said = command("tell", network, "--site", other, "--reward", 1.5)
-    assert f"{other}, so that this is its reading at 2024-02-01 22:00:00: --at says" in said.err
+    assert (
+        f"{other} was not pending, so this reading is for 2024-02-01 22:00:00: use --at" in said.err
+    )
     for options in (("--site", asked), ("--site", other, "--at", 69)):
         assert command("tell", network, "--reward", 1.5, *options).err == ""
 

@@ -1,4 +1,4 @@
-"""The page of a campaign: what a person in charge wants to see in five seconds, then the rest.
+"""The page of a campaign: a summary on top, then tables and pictures.
 
 The template `page.html` has the layout, and `Facts` has the numbers. The page contains its style, script
 and pictures, so that it needs no network. Only this script may run: a policy names its hash.
@@ -368,12 +368,12 @@ def _history_table(facts: Facts) -> PageTable:
     return PageTable("The latest first", header, cells)
 
 
-# --- what the page says -------------------------------------------------------------------------------
+# --- values on the page -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class PageSettings:
-    """What the page shows, and when a station has a problem.
+    """The constants of the page, and of problems of a station.
 
     Attributes
     ----------
@@ -480,12 +480,12 @@ class Facts:
 
     @property
     def is_relative(self) -> bool:
-        """Whether rewards are shown relative to a control."""
+        """Return whether rewards are shown relative to a control."""
         return self.recipe.options.control is not None
 
     @property
     def unit(self) -> str:
-        """The unit of the reward, in brackets, and the control that it is relative to, if any."""
+        """Return the unit of the reward in brackets, and the control, if rewards are relative to one."""
         unit, control = self.about.get("unit", ""), self.recipe.options.control
         name = "" if control is None else self.site_names.name(np.array(control))
         relative = f" relative to {name}" if name else ""
@@ -493,7 +493,7 @@ class Facts:
 
     @property
     def reward(self) -> str:
-        """The name of the reward with its unit."""
+        """Return the name of the reward with its unit."""
         return f"reward{self.unit}"
 
     def interval(self, mean: float, deviation: float) -> str:
@@ -503,18 +503,18 @@ class Facts:
 
     @property
     def minimizes(self) -> bool:
-        """Whether lower is better."""
+        """Return whether lower rewards are better."""
         return bool(self.recipe.minimize)
 
     @cached_property
     def width(self) -> float:
-        """The width of the last decision's bound, in deviations."""
+        """Return the width of the last decision's bound, in deviations."""
         beta = float(self.info.beta)
         return beta if np.isfinite(beta) and beta > 0 else DEFAULT_WIDTH
 
     @cached_property
     def belief(self) -> tuple[Array, Array]:
-        """Mean and deviation at every place now, shapes (N,)."""
+        """Return the present mean and deviation at every place, shapes (N,)."""
         return self.predict(self.now)
 
     def predict(self, t: float) -> tuple[Array, Array]:
@@ -523,7 +523,7 @@ class Facts:
 
     @cached_property
     def course(self) -> list[tuple[float, Array, Array]]:
-        """Times of the history, now, and times ahead; mean and deviation at every place at each."""
+        """Return past times, now and times ahead, each with mean and deviation at every place."""
         past = np.unique([*self.history["time"].to_numpy(dtype=float), self.now])
         step = float(np.median(np.diff(past))) if len(past) > 1 else 1.0
         rows = np.unique(np.linspace(0, len(past) - 1, SETTINGS.past_times).astype(int))
@@ -532,25 +532,25 @@ class Facts:
 
     @cached_property
     def best(self) -> int:
-        """The row of the place with the best mean."""
+        """Return the row of the place with the best mean."""
         mean, _ = self.belief
         return int(np.argmin(mean) if self.minimizes else np.argmax(mean))
 
     @cached_property
     def ranking(self) -> Index:
-        """The rows of all places, the best first."""
+        """Return the rows of all places, the best first."""
         mean, _ = self.belief
         return np.argsort(mean if self.minimizes else -mean)
 
     @property
     def best_guess(self) -> str:
-        """The best place, and its mean with its interval."""
+        """Return the best place, with its mean and interval."""
         mean, deviation = self.belief
         return f"{self.names[self.best]}: {self.interval(mean[self.best], deviation[self.best])}"
 
     @cached_property
     def reasons(self) -> list[tuple[str, str]]:
-        """The name of each pending point, and a sentence that says why to go there."""
+        """Return the name of each pending point, with a sentence why it was chosen."""
         mean, deviation = self.belief
         reasons = []
         for point in self.pending:
@@ -568,7 +568,7 @@ class Facts:
 
     @cached_property
     def most_regret(self) -> float:
-        """The largest regret of the best place, if all rewards are within their bounds."""
+        """Return the largest regret of the best place, if all rewards are within their bounds."""
         mean, deviation = self.belief
         sign = -1.0 if self.minimizes else 1.0
         upper = sign * mean + self.width * deviation
@@ -592,19 +592,19 @@ class Facts:
 
     @cached_property
     def stations(self) -> list[StationFacts]:
-        """Every place with a row in the history, those with problems first."""
+        """Return every place with a row in the history, those with problems first."""
         places = self.history.groupby("place")
-        found = self.campaign.doubtful_sites
+        doubts = self.campaign.doubtful_sites
         retired = {*self.site_names.sites} - {*self.campaign.sites}
         stations = [
-            _station(str(name), rows, found.get(str(name)), retired=name in retired)
+            _station(str(name), rows, doubts.get(str(name)), retired=name in retired)
             for name, rows in places
         ]
         return sorted(stations, key=lambda each: (not each.problems, each.name))
 
     @property
     def calibrations(self) -> list[str]:
-        """A sentence on each calibration of the expert, and of the experts inside of it."""
+        """Return a sentence on each calibration of the expert, and of the experts inside of it."""
         sentences, expert = [], self.state.queries.expert
         while expert:
             if pairs := expert.get("pairs"):
@@ -617,7 +617,7 @@ class Facts:
 
     @property
     def plane(self) -> Plane | None:
-        """The places on a map; None if they have no two coordinates."""
+        """Return the places on a map; None if they do not have two coordinates."""
         names, places = self.site_names, self.places
         domain = self.recipe.domain
         if not isinstance(domain, Candidates):

@@ -57,7 +57,7 @@ class Axis:
 
     @property
     def positions(self) -> list[tuple[float, str]]:
-        """The position of each text."""
+        """Return the position of each text."""
         return [(float(self.share(np.array(at))), text) for at, text in self.ticks]
 
 

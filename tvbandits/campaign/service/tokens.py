@@ -71,7 +71,7 @@ class Tokens:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of all holders."""
+        """Return the names of all holders."""
         return tuple(row.name for row in self._rows(sql.select(TOKENS).order_by(TOKENS.c.name)))
 
     def new(self, name: str, roles: Iterable[str]) -> str:

@@ -157,7 +157,7 @@ class Row:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of the bandit's method."""
+        """Return the arguments of the bandit's method."""
         return {**self.body["payload"], **self.body["resolution"]}
 
 
