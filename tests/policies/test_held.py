@@ -91,7 +91,7 @@ def test_ask_of_a_rule_changes_nothing_if_refused(recipe_and_options: Any) -> No
     player = recipe_and_options[0](Box([[0.0, 1.0]] * 2), **recipe_and_options[1])
     before = to_bytes(player)
     flags = chain([True], repeat(False))  # after the first point, nothing is available
-    with pytest.raises(NothingAvailableError, match="none of 65536 points"):
+    with pytest.raises(NothingAvailableError, match="none of 65536 random points"):
         player.ask(1.0, 2, available=lambda X: np.full(len(X), next(flags)))
     assert to_bytes(player) == before
 

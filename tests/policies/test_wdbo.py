@@ -147,7 +147,7 @@ def test_w_dbo_bound_has_the_slopes_of_differences() -> None:
         player.tell(rng.uniform([0, -2], [1, 3], (1, 2)), rng.standard_normal(1), float(t))
 
     class RecordingSearch:
-        def best(self, bound: Any, _: Any) -> Any:
+        def find_best(self, bound: Any, _: Any) -> Any:
             bounds.append(bound)
             return np.zeros(2)
 

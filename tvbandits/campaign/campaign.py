@@ -335,8 +335,8 @@ class Campaign:
         readings, minimize = self.state.readings, self.recipe.minimize
         doubts = doubts_about_gauges(readings, minimize, self.names.name, confirmed)
         active = {*self.sites}
-        found = doubts | self._shared.silent_sites
-        return {name: text for name, text in found.items() if name in active}
+        doubts = doubts | self._shared.silent_sites
+        return {name: text for name, text in doubts.items() if name in active}
 
     @property
     def names(self) -> Names:

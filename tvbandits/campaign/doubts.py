@@ -211,7 +211,7 @@ def refuse_doubtful(
     is_new_time : bool
         False: the readings are on record at these times already.
     """
-    found, places = list[tuple[int, list[Doubt]]](), row_keys(X)
+    rows_of_doubts, places = list[tuple[int, list[Doubt]]](), row_keys(X)
     names = {place: name(x) for place, x in dict(zip(places, X, strict=True)).items()}
     for row, value in enumerate(values.tolist()):
         time, noise = (None if each is None else float(each[row]) for each in (t, variance))
@@ -219,11 +219,11 @@ def refuse_doubtful(
         if unusual := doubts.about_reading(
             name_of_place, time, value, noise, x, is_new_time=is_new_time
         ):
-            found.append((row, unusual))
-    if found:
-        row, unusual = found[0]
+            rows_of_doubts.append((row, unusual))
+    if rows_of_doubts:
+        row, unusual = rows_of_doubts[0]
         usual = next((each.usual for each in unusual if each.usual is not None), None)
-        reason, more = "; ".join(map(str, unusual)), len(found) - 1
+        reason, more = "; ".join(map(str, unusual)), len(rows_of_doubts) - 1
         raise DoubtfulReadingError(
             reason,
             row=row,
@@ -241,13 +241,13 @@ def far_values(
 
     If most of them are far, the reward has changed and none is an error.
     """
-    found: dict[int, str] = {}
+    texts: dict[int, str] = {}
     for row, (name, value) in enumerate(zip(names, values.tolist(), strict=True)):
         noise = None if variance is None or math.isnan(value) else float(variance[row])
         if unusual := doubts.about_reading(name, None, value, noise):
-            found[row] = "; ".join(map(str, unusual))
+            texts[row] = "; ".join(map(str, unusual))
     answered = int(np.count_nonzero(~np.isnan(values)))
-    return {} if answered > 1 and 2 * len(found) > answered else found
+    return {} if answered > 1 and 2 * len(texts) > answered else texts
 
 
 def _range(numbers: Any) -> list[float]:

@@ -41,8 +41,8 @@ class Prediction(NamedTuple):
 
 def doubts_about(campaign: Campaign, sites: Iterable[str]) -> dict[str, str]:
     """Return a remark for each of some sites that may be wrong, by name."""
-    found = campaign.doubtful_sites
-    return {name: found[name] for name in sorted({*sites} & found.keys())}
+    doubts = campaign.doubtful_sites
+    return {name: doubts[name] for name in sorted({*sites} & doubts.keys())}
 
 
 def forecast(

@@ -48,19 +48,19 @@ def doubts_about_gauges(
         The offsets that somebody has found right, by name: nobody is asked again about one until it
         changes.
     """
-    found, rounds = dict[str, str](), Rounds.of(readings)
+    texts, rounds = dict[str, str](), Rounds.of(readings)
     for x, missed, equal in zip(rounds.X, rounds.silence, rounds.stuck, strict=True):
         if missed:
             text = f"silent: no reading in the last {missed} times at which others were read"
-            found.setdefault(name(x), text)
+            texts.setdefault(name(x), text)
         elif equal:
-            found.setdefault(name(x), f"stuck: its last {equal} readings are equal")
+            texts.setdefault(name(x), f"stuck: its last {equal} readings are equal")
     for place, offset in attractive_offsets(readings, rounds, minimize, name).items():
         right = confirmed.get(place, 0.0)
         if abs(offset - right) > CHANGE_OF_OFFSET * abs(right):
             text = f"usually {offset:+.3g} from the median of all places: is it right?"
-            found.setdefault(place, f"stands out: {text}")
-    return found
+            texts.setdefault(place, f"stands out: {text}")
+    return texts
 
 
 def attractive_offsets(
@@ -73,11 +73,11 @@ def attractive_offsets(
     offsets = [*zip(rounds.X, rounds.offsets.tolist(), strict=True)]
     if len(rounds.values) < FEWEST_ROUNDS:
         offsets = offsets_of_plays(readings)
-    sign, found = -1.0 if minimize else 1.0, dict[str, float]()
+    sign, largest = -1.0 if minimize else 1.0, dict[str, float]()
     for x, offset in offsets:
-        if sign * offset > 0 and abs(offset) > abs(found.get(name(x), 0.0)):
-            found[name(x)] = offset
-    return found
+        if sign * offset > 0 and abs(offset) > abs(largest.get(name(x), 0.0)):
+            largest[name(x)] = offset
+    return largest
 
 
 def offsets_of_plays(readings: Dataset) -> list[tuple[Array, float]]:
@@ -88,7 +88,7 @@ def offsets_of_plays(readings: Dataset) -> list[tuple[Array, float]]:
     readings are about as far from each other, and so is what is usual.
     """
     X, place = np.unique(readings.X, axis=0, return_inverse=True)
-    place, found = place.reshape(-1), list[tuple[Array, float]]()
+    place, offsets = place.reshape(-1), list[tuple[Array, float]]()
     for which in np.flatnonzero(np.bincount(place, minlength=len(X)) >= FEWEST_PLAYS):
         own = np.flatnonzero(place == which)[-MOST_PLAYS:]
         others = np.flatnonzero(place != which)[-MOST_READINGS:]
@@ -103,8 +103,8 @@ def offsets_of_plays(readings: Dataset) -> list[tuple[Array, float]]:
         offset = float(np.median(mine))
         least = float(np.quantile(np.sign(offset) * mine, 1.0 - NEARLY_ALL))
         if least > FAR_PLAYS * usual > 0:
-            found.append((X[which], offset))
-    return found
+            offsets.append((X[which], offset))
+    return offsets
 
 
 def _apart(readings: Dataset, place: Index, rows: Index, others: Index) -> Array:
@@ -112,7 +112,7 @@ def _apart(readings: Dataset, place: Index, rows: Index, others: Index) -> Array
     away = np.abs(readings.t[rows][:, None] - readings.t[others])
     away[place[rows][:, None] == place[others]] = np.inf
     nearest = np.argsort(away, axis=1, kind="stable")[:, :NEAREST]
-    known = np.isfinite(np.take_along_axis(away, nearest, axis=1))
-    values = np.where(known, readings.y[others][nearest], np.nan)
-    enough = known.sum(axis=1) >= FEWEST_PLACES
+    is_other = np.isfinite(np.take_along_axis(away, nearest, axis=1))
+    values = np.where(is_other, readings.y[others][nearest], np.nan)
+    enough = is_other.sum(axis=1) >= FEWEST_PLACES
     return np.asarray(readings.y[rows][enough] - np.nanmedian(values[enough], axis=1))

@@ -158,11 +158,11 @@ class Names:
             if equal.any():
                 return candidates.X[[int(equal.argmax())]]
         every = len(domain.coordinate_names)
-        chosen = every - len(domain.context_parameters)
-        if not numbers or (self.sites and len(numbers) not in (chosen, every)):
+        count = every - len(domain.context_parameters)
+        if not numbers or (self.sites and len(numbers) not in (count, every)):
             self.row(text)  # raises the error: no site has this name
-        # Without the numbers of the context, they are a point of the domain that is chosen from.
-        return (domain.action_domain if len(numbers) == chosen else domain).from_values(numbers)
+        # Numbers without a context are a point of the domain of actions.
+        return (domain.action_domain if len(numbers) == count else domain).from_values(numbers)
 
     def context(self, text: str | None) -> dict[str, object] | None:
         """Return the values in "outside=3.2, tariff=day" by name."""

@@ -139,10 +139,10 @@ class RecordedReadings:
         return expired
 
     @cached_property
-    def _as_told(self) -> dict[bytes, list[list[float]]]:
+    def _original_values(self) -> dict[bytes, list[list[float]]]:
         """Return the reported values and variances, before corrections, by place and time."""
-        told = self._expired(math.inf)
-        return _by_play(told, told.y, told.variance)
+        readings = self._expired(math.inf)
+        return _by_play(readings, readings.y, readings.variance)
 
     def _readings_at(self, state: State, t: Array) -> dict[bytes, list[list[float]]]:
         """Return the values and variances now of all readings at some times (n,), by play."""
@@ -186,16 +186,18 @@ class RecordedReadings:
             same_counts = counts is not None and self._counts.get(play) == counts[i]
             if play in by_play:
                 same = _is_among(by_play[play], value, noise, same_counts) or _is_among(
-                    self._as_told.get(play, []), value, noise, same_counts
+                    self._original_values.get(play, []), value, noise, same_counts
                 )
                 verdicts.append("recorded" if same else "other")
                 continue
-            gone = self._withdrawals.find(X[i].tolist(), float(t[i]), value)
-            if gone is not None and not np.isnan(value):
-                as_told = [each for each in self._as_told.get(play, []) if each[0] == value]
-                if as_told and not _is_among(as_told, value, noise, same_counts):
-                    gone = None  # of another variance
-            verdicts.append(gone or "new")
+            withdrawal = self._withdrawals.find(X[i].tolist(), float(t[i]), value)
+            if withdrawal is not None and not np.isnan(value):
+                originals = [
+                    each for each in self._original_values.get(play, []) if each[0] == value
+                ]
+                if originals and not _is_among(originals, value, noise, same_counts):
+                    withdrawal = None  # it had another variance
+            verdicts.append(withdrawal or "new")
         return verdicts
 
     def check_new(
@@ -231,11 +233,11 @@ class RecordedReadings:
                     same = same and [value] in outcomes.get(play, [])
         first = next((i for i, each in enumerate(verdicts) if each in ("recorded", "other")), None)
         if first is None:
-            row, gone = next(
+            row, withdrawal = next(
                 (i, each) for i, each in enumerate(verdicts) if isinstance(each, Withdrawal)
             )
             raise ConflictError(
-                withdrawal_text(name(new.X[row]), float(new.t[row]), gone, format_time),
+                withdrawal_text(name(new.X[row]), float(new.t[row]), withdrawal, format_time),
                 "give {key} to bring it back",
                 same=same,
                 withdrawn=True,

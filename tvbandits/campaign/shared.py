@@ -411,14 +411,14 @@ class SharedBandit:
         rows = [*active] if arguments.get("available") is None else arguments["available"]
         sites = [names.sites[row] for row in rows]
         left_out = {site: silent[site] for site in sites if site in silent}
-        kept = [row for row in rows if names.sites[row] not in left_out]
+        available = [row for row in rows if names.sites[row] not in left_out]
         n = arguments.get("n") or 1
-        if not left_out or not kept or len(kept) < n <= len(rows):
+        if not left_out or not available or len(available) < n <= len(rows):
             return {}
-        return {"available": kept, "left_out": left_out}
+        return {"available": available, "left_out": left_out}
 
     def doubts(self, replay: Replay, table: Sequence[float] = ()) -> Doubts:
-        """Return what finds readings beyond belief after all that a replay has followed."""
+        """Return the checks for unusual readings after the rows that a replay has followed."""
         from tvbandits.campaign.doubts import Doubts
 
         return Doubts(replay.bandit, replay.predictor, self.clock, self.format_time, table=table)
@@ -426,13 +426,13 @@ class SharedBandit:
     def _refuse_doubtful(
         self, replay: Replay, request: Request, arguments: dict[str, Any], names: Names
     ) -> None:
-        """Raise a `DoubtfulReadingError` if a reading or an answer is beyond belief."""
+        """Raise a `DoubtfulReadingError` if a reading or an answer is unusual."""
         from tvbandits.campaign.doubts import refuse_doubtful
 
         is_reading = request.kind in ("tell", "correct")
         column = "y" if is_reading else "values"
         X, to = to_points(arguments["X"], names.domain.dimension), request.payload.get("to")
-        said = request.payload.get("t") if to is None else to
+        payload_time = request.payload.get("t") if to is None else to
         noise = arguments.get("noise_variance")
         values, variance = check_values_and_variance(
             column,
@@ -441,7 +441,7 @@ class SharedBandit:
             None if noise is None else to_array(noise),
             None,
         )
-        t = None if said is None else as_times(to_array(said), len(X))
+        t = None if payload_time is None else as_times(to_array(payload_time), len(X))
         if is_reading and replay.bandit.recipe.options.robust:
             values = np.full(len(X), np.nan)  # the bandit sets them aside by itself; times it takes
         doubts = self.doubts(replay, values[~np.isnan(values)].tolist())

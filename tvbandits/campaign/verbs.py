@@ -246,8 +246,8 @@ def answer(
 ) -> Request:
     """Return the request to record answers of an expert."""
     is_sure = as_bool("sure", sure)
-    given = _values("values", values, noise_variance)
-    payload = _plain(X=_places(X), t=to_number(clock, t), **given)
+    columns = _values("values", values, noise_variance)
+    payload = _plain(X=_places(X), t=to_number(clock, t), **columns)
     resolve_points = _resolve_points(X)  # in the context of pending points, at any time
 
     def resolve(bandit: Bandit, names: Names) -> dict[str, Any]:

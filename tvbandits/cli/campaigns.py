@@ -335,10 +335,12 @@ def correct_command(
     yes: Yes = False,
 ) -> None:
     """Correct the value or the time of a reading, or an answer; the journal keeps both versions."""
-    outcomes, given = readings.parse_outcomes(outcome), counts.given
-    counted = reading_tables.COUNTS[(*given,)](**given) if given else None
+    outcomes, options = readings.parse_outcomes(outcome), counts.given
+    counted = reading_tables.COUNTS[(*options,)](**options) if options else None
     if counted is not None and (reward is not None or variance is not None):
-        raise ValueError(f"--{next(iter(given))} replaces --reward and --variance: leave these out")
+        raise ValueError(
+            f"--{next(iter(options))} replaces --reward and --variance: leave these out"
+        )
     is_changed = bool(outcomes or counted is not None or reward is not None or to is not None)
     if answer is not None and is_changed:
         raise ValueError(

@@ -277,16 +277,16 @@ def _load(store: RunStore, keys: Collection[Key]) -> dict[Key, pd.DataFrame]:
     modules, removed = store.remove_changed()
     if removed:
         again = sum(key in keys for key in removed)
-        gone = sorted({key[1] for key in removed if key not in keys})
+        unlisted = sorted({key[1] for key in removed if key not in keys})
         many = len(modules) > 1
         fates = (
             [f"{plural(again, 'run')} of {'them' if many else 'it'} will be played again"]
             if again
             else []
         )
-        if gone:
+        if unlisted:
             count = plural(len(removed) - again, "run")
-            fates.append(f"{count} of {', '.join(gone)} removed (name it to play it again)")
+            fates.append(f"{count} of {', '.join(unlisted)} removed (name it to play it again)")
         say(f"{', '.join(modules)} {'have' if many else 'has'} changed: {'; '.join(fates)}")
     return store.load()
 

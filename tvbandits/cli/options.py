@@ -101,13 +101,13 @@ class CountOptions:
         ValueError
             If one has no other, or counts of both kinds are given.
         """
-        given = {name: value for name, value in vars(self).items() if value is not None}
-        if given and {*given} not in ({"successes", "trials"}, {"events", "exposure"}):
-            options = ", ".join(f"--{name}" for name in given)
+        values = {name: value for name, value in vars(self).items() if value is not None}
+        if values and {*values} not in ({"successes", "trials"}, {"events", "exposure"}):
+            options = ", ".join(f"--{name}" for name in values)
             raise ValueError(
                 f"give --successes and --trials, or --events and --exposure, got {options}"
             )
-        return given
+        return values
 
 
 @dataclass(frozen=True)

@@ -278,8 +278,8 @@ def invalid_text(errors: Sequence[Any]) -> str:
     places = [_place(each["loc"]) for each in errors]
     beside = [i for i, each in enumerate(errors) if each["loc"][:2] == first["loc"][:2]]
     place = max((places[i] for i in beside), key=len)
-    found = [errors[i] for i in beside if places[i] == place]
-    error, types = found[-1], [each["type"] for each in found]
+    deepest = [errors[i] for i in beside if places[i] == place]
+    error, types = deepest[-1], [each["type"] for each in deepest]
     field = "".join(f"[{x}]" if isinstance(x, int) else f".{x}" for x in place)[1:] or "the body"
     if "json_invalid" in types:
         return f"the body is no JSON: {error['ctx']['error']}"

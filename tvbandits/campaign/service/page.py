@@ -594,10 +594,10 @@ class Facts:
     def stations(self) -> list[StationFacts]:
         """Return every place with a row in the history, those with problems first."""
         places = self.history.groupby("place")
-        found = self.campaign.doubtful_sites
+        doubts = self.campaign.doubtful_sites
         retired = {*self.site_names.sites} - {*self.campaign.sites}
         stations = [
-            _station(str(name), rows, found.get(str(name)), retired=name in retired)
+            _station(str(name), rows, doubts.get(str(name)), retired=name in retired)
             for name, rows in places
         ]
         return sorted(stations, key=lambda each: (not each.problems, each.name))
