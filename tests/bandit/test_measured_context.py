@@ -233,7 +233,7 @@ def test_recipe_refuses_a_domain_at_a_fixed_context(domain: Domain) -> None:
 
 
 @pytest.mark.parametrize("kind", ["context", "no context", "available"])
-def test_more_plays_than_points_of_a_small_space_get_thompson_shares(kind: str) -> None:
+def test_ask_on_a_small_space_follows_the_probability_of_being_best(kind: str) -> None:
     context = {"hour": Periodic(24)} if kind == "context" else None
     space = Space(banner=["red", "green", "blue"], context=context)
     kernel, hour = space.kernel(), {"hour": 8.0} if context else {}
@@ -242,7 +242,7 @@ def test_more_plays_than_points_of_a_small_space_get_thompson_shares(kind: str) 
     )
     X = space.encode([{"banner": name, **hour} for name in ("red", "green", "blue")])
     bandit.tell(X, [0.3, 0.1, 0.0], 1)
-    # The posterior of the three by dense algebra, and how often each is the best of a draw of it.
+    # The oracle draws from the dense posterior of the three points.
     K = kernel(X)
     gain = np.linalg.solve(K + 0.5 * np.eye(3), K).T
     draws = np.random.default_rng(0).multivariate_normal(
@@ -251,17 +251,17 @@ def test_more_plays_than_points_of_a_small_space_get_thompson_shares(kind: str) 
     is_open = [True, True, kind != "available"]
     best = np.where(is_open, draws, -np.inf).argmax(axis=1)
     expected = np.bincount(best, minlength=3) / len(best)
-    asked = bandit.ask(
+    points = bandit.ask(
         2,
         n=10_000,
         context=hour or None,
         available=None if all(is_open) else {"banner": ["red", "green"]},
     )
-    shares = [(asked == x).all(axis=1).mean() for x in X]
+    shares = [(points == x).all(axis=1).mean() for x in X]
     np.testing.assert_allclose(shares, expected, atol=4 * 0.5 / 100)
 
 
-def test_fewer_plays_than_points_of_a_small_space_are_of_different_points() -> None:
+def test_ask_on_a_small_space_returns_distinct_points() -> None:
     space = Space(banner=["red", "green", "blue"], size=["s", "m"])
     bandit = policies.adaptive_gp_ucb(space)
     bandit.tell(space.sample(4, np.random.default_rng(0)), [0.1, 0.2, 0.3, 0.0], 1)
