@@ -435,7 +435,7 @@ def average_steps(table: pd.DataFrame, every: str | None, most: int = 50_000_000
 
 
 def _width(every: Any, dates: bool) -> Any:
-    """Return the length of an interval of time as a `Timedelta`, or as a float for numeric times."""
+    """Return the length of an interval of time: a duration, or a float for numeric times."""
     expected = "an interval such as 10min, 1h or 1D" if dates else "a number, as times are numbers"
     width: Any = math.nan
     if isinstance(every, str) or (is_finite_number(every) and not dates):

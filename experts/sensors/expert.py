@@ -372,10 +372,10 @@ def _shorten(value: object) -> str:
     return cut(describe(value), 80)
 
 
-def _limit_notes(notes: list[str], what: str, most: int = 5) -> list[str]:
-    """Return the first notes, and one on how many more there are."""
-    more = len(notes) - most
-    return notes[:most] + ([f"and {more} more {what}"] if more > 0 else [])
+def _limit_notes(notes: list[str], subject: str, most: int = 5) -> list[str]:
+    """Return the first notes, and one note with the number of the others."""
+    excess = len(notes) - most
+    return notes[:most] + ([f"and {excess} more {subject}"] if excess > 0 else [])
 
 
 def _check_stations(stations: tuple[Station, ...]) -> None:

@@ -312,8 +312,8 @@ def test_an_expert_without_answers_is_no_fault(tmp_path: Path) -> None:
 
 
 def test_each_door_names_the_remedy_of_a_conflict_in_its_own_words(tmp_path: Path) -> None:
-    from tvbandits.campaign.service.app import WORDS as OF_THE_SERVICE
-    from tvbandits.cli.output import WORDS as OF_THE_COMMAND_LINE
+    from tvbandits.campaign.service.app import REMEDIES as OF_THE_SERVICE
+    from tvbandits.cli.output import REMEDIES as OF_THE_COMMAND_LINE
     from tvbandits.integrations.mcp import REMEDIES as OF_AN_AGENT
 
     with campaign_at(tmp_path) as campaign:

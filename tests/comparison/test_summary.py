@@ -327,7 +327,7 @@ def test_a_dark_page_has_a_picture_of_its_own(text: str) -> None:
 def test_the_page_of_many_problems_is_below_a_megabyte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "draw", lambda *_: None)  # the page has pictures of its own
+    monkeypatch.setattr(files, "write_picture", lambda *_: None)  # the page has pictures of its own
     names = ["uniform", "eps-greedy"]
     problems = {f"bump {i}": DriftingBump(horizon=60, candidates=31) for i in range(12)}
     rows = compare(problems, names, seeds=2)

@@ -57,7 +57,7 @@ def test_the_first_points_are_asked_and_a_note_says_so() -> None:
     assert said.cost == 6.0
     note = "budget: queried 3 of 10 points, 3 of 3 at t = 7, 3 of 500 in total"
     assert said.notes == ("inner", note)
-    assert expert.spending == Spending(queries=1, asked=3, answered=3, assert_refused=7, cost=6.0)
+    assert expert.spending == Spending(queries=1, asked=3, answered=3, refused=7, cost=6.0)
 
 
 def test_nothing_left_nobody_called() -> None:

@@ -256,7 +256,7 @@ def test_a_run_is_that_without_a_network_also_after_a_pickle(transport: MQTTTran
     over_mqtt = played(bandit, range(1, 20))
     again = pickle.loads(pickle.dumps(bandit))
     over_mqtt += played(again, range(20, 31))
-    again.recipe.asking.expert.transport.close()
+    again.recipe.query_config.expert.transport.close()
     assert over_mqtt == played(sparq(SensorExpert(STATIONS, STUB)), range(1, 31))
     assert sum(answered for _, answered, _, _ in over_mqtt) > 100
 

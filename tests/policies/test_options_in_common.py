@@ -71,7 +71,7 @@ def test_recipes_on_arms_name_a_domain_that_supports_a_season() -> None:
 
 def test_with_options_names_the_remedy_for_an_option_fixed_at_the_start() -> None:
     bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0]]))
-    match = r"got season=7: create it with options=Options\(season=...\)"
+    match = r"season=7: create it with options=Options\(season=...\)"
     assert_refused(TypeError, match, bandit.with_options, season=7)
     assert_refused(
         TypeError, "unknown option seasons; there are: limits", bandit.with_options, seasons=7

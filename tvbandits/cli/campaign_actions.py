@@ -20,7 +20,7 @@ from tvbandits.campaign.forecasts import doubts_about, forecast as predictions
 from tvbandits.campaign.status import age_text, drop_command, with_answer
 from tvbandits.campaign.store.errors import CampaignError
 from tvbandits.cli.options import Call, Change
-from tvbandits.cli.output import WORDS, escape, plural, print_result, without_formula
+from tvbandits.cli.output import REMEDIES, escape, plural, print_result, without_formula
 from tvbandits.cli.waiting import bar_if_slow
 from tvbandits.clock import parse_time, to_number
 from tvbandits.domains.candidates import get_candidates
@@ -40,7 +40,7 @@ def open_campaign(call: Call) -> Iterator[Campaign]:
         with _opened(call) as campaign:
             yield campaign
     except CampaignError as error:
-        error.words = WORDS
+        error.words = REMEDIES
         raise
 
 

@@ -29,7 +29,7 @@ from tvbandits.campaign.shared import Errors, Withdrawn, collect_errors
 from tvbandits.campaign.store.errors import CampaignError, ConflictError, DoubtfulReadingError
 from tvbandits.cli.campaign_tables import Reading, TableReadings, read_table
 from tvbandits.cli.options import Call, Change
-from tvbandits.cli.output import WORDS, escape, plural, print_result
+from tvbandits.cli.output import REMEDIES, escape, plural, print_result
 from tvbandits.cli.waiting import bar_if_slow
 from tvbandits.clock import Clock, parse_time, to_number
 from tvbandits.counts import Counted
@@ -201,7 +201,7 @@ def _codes_text(campaign: Campaign, codes: Sequence[Mapping[str, Any]], file: st
 
 
 def _text(error: ValueError) -> str:
-    return error.message(WORDS) if isinstance(error, CampaignError) else str(error)
+    return error.message(REMEDIES) if isinstance(error, CampaignError) else str(error)
 
 
 def read_history(

@@ -15,7 +15,7 @@ Format = Literal["text", "json"]
 _FORMULA = re.compile("(^|[;\t\r\n])(?=\\s*[-=+@\uff0d\uff1d\uff0b\uff20])")
 
 # What a remedy is called on the command line.
-WORDS = {
+REMEDIES = {
     "key": "a --key",
     "sure": "--yes",
     "expert": "--expert",

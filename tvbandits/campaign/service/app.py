@@ -79,8 +79,8 @@ HEADERS = {
 }
 
 
-# What a remedy is called where somebody writes a request.
-WORDS = {
+# The names of remedies in a request.
+REMEDIES = {
     "key": 'a "key"',
     "sure": '"sure": true',
     "expert": "its expert (tvbandits campaign serve --expert)",
@@ -412,7 +412,7 @@ def _detail(
     status: int, **headers: str
 ) -> Callable[[Request, Exception], Coroutine[Any, Any, Response]]:
     async def reply(_: Request, error: Exception) -> JSONResponse:
-        text = error.message(WORDS) if isinstance(error, CampaignError) else str(error)
+        text = error.message(REMEDIES) if isinstance(error, CampaignError) else str(error)
         return JSONResponse({"detail": text}, status, headers)
 
     return reply
@@ -425,9 +425,9 @@ async def _invalid(_: Request, error: Any) -> JSONResponse:
 
 async def _conflict(request: Request, error: Any) -> JSONResponse:
     """Reply with the earlier request only if the holder may read."""
-    text = error.message(WORDS)
+    text = error.message(REMEDIES)
     if "read" not in request.state.holder.roles and error.withdrawn:
-        text = error.message(WORDS, "the reading of that place and time was retracted or moved")
+        text = error.message(REMEDIES, "the reading of that place and time was retracted or moved")
     elif "read" not in request.state.holder.roles:
         earlier = f"with the key {error.key!r}" if error.key else "for that place and time"
         text = f"there is another entry {earlier}"
@@ -441,7 +441,7 @@ async def _doubtful(request: Request, error: Any) -> JSONResponse:
     what = "the time" if value is None else f"{value:g}"
     reason = None if may_read else f"{error.site}: {what} is beyond belief"
     reply = bodies.DoubtError(
-        detail=error.message(WORDS, reason),
+        detail=error.message(REMEDIES, reason),
         row=error.row,
         site=error.site,
         value=value,
