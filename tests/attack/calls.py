@@ -80,8 +80,8 @@ UNSAID = frozenset({("tvbandits.Candidates.index", "name")})
 
 # Methods that the package calls, and not people; or that are called as class methods.
 NOT_CALLED = """
-    along anchors check from_state from_unit from_values maximize near observe points_at restore rng
-    sample to_unit values_by_name weigh_categories
+    anchors check convert_slopes from_state from_unit from_values make_rng maximize near observe
+    points_at restore sample to_unit values_by_name weigh_categories
 """.split()  # noqa: SIM905 - names, as a text
 
 
