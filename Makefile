@@ -29,7 +29,7 @@ $(DEV): $(RUN)
 	@touch $(DEV)
 
 demo: $(RUN)
-	@echo "500 steps of a bump that wanders, 3 seeds, 5 policies: one to two minutes on two cores"
+	@echo "500 steps of a bump that wanders, 3 seeds, 5 policies: about half a minute on two cores"
 	$(BIN)/tvbandits compare drifting-bump $(DEMO) --seeds 3 --out $(DEMO_OUT)
 
 # PYTHONDONTWRITEBYTECODE is unset, so that pytest can cache the tests with rewritten assertions.
