@@ -259,6 +259,11 @@ def tell_command(
         raise ValueError(
             "--csv cannot be combined with options of a single reading: use columns of the table"
         )
+    if csv is None and tables.given:
+        raise ValueError(
+            f"--{next(iter(tables.given))} is for the table of --csv: give one reading by --site and "
+            "--reward"
+        )
     if csv is None and (site is None or (reward is None) is not bool(reading.counts)):
         raise ValueError("tell needs --site and either --reward or counts, or --csv")
     if csv is None and reading.counts:
@@ -271,8 +276,6 @@ def tell_command(
     if skip_doubtful and (yes or csv is None):
         raise ValueError("--skip-doubtful is for --csv, and cannot be combined with --yes")
     with actions.open_campaign(call) as campaign:  # a file that is no campaign is named first
-        if csv is None and tables.given:
-            raise ValueError(f"--{next(iter(tables.given))} is for the table of --csv")
         lines = readings.tell(
             call,
             campaign,

@@ -450,6 +450,10 @@ WRONG: dict[str, tuple[str, str]] = {
     "ask of another": ("ask c.db --at 1 --key a\tb", "key must be a printable text"),
     "tell nothing": ("tell c.db --at 1", "tell needs --site and either --reward or counts"),
     "tell of nowhere": ("tell c.db --reward 1", "tell needs --site"),
+    "tell a value": (
+        "tell c.db --site a --value 3",
+        "--value is for the table of --csv: give one reading by --site and --reward",
+    ),
     "tell both": ("tell c.db --site north --reward 1 --csv sites.csv", "--csv"),
     "tell too much": ("tell c.db --site north --reward 1e300 --at 1", "1e"),
     "a table and a key": ("tell c.db --csv day.csv --key k", "--csv"),
