@@ -57,14 +57,14 @@ def test_read_sheet_leaves_names_of_stations_as_they_are(tmp_path: Path) -> None
     assert readings.cells.to_numpy().tolist() == [["1", "1 012", "1012.5"]]
 
 
-def test_tidy_takes_a_dash_for_a_gap(tmp_path: Path) -> None:
+def test_tidy_reads_a_dash_as_a_gap(tmp_path: Path) -> None:
     cells = sheet_of(tmp_path / "a.csv", "time,a,b\n1,\u2013,1\n2,\u2212,2\n3,\u2014,3\n").cells
     readings = tidy(cells, find_columns(cells, NO_OPTIONS), NO_OPTIONS)
     assert readings["value"].dropna().tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize("others", ["7", "<0.5"])
-def test_tidy_names_a_value_below_the_limit_of_detection_and_what_to_do(
+def test_tidy_refuses_a_value_below_the_limit_of_detection_with_a_remedy(
     others: str, tmp_path: Path
 ) -> None:
     text = f"time,a,b\n1,1,<0.5\n2,2,{others}\n"
@@ -78,7 +78,7 @@ def test_tidy_names_a_value_below_the_limit_of_detection_and_what_to_do(
     assert readings["value"].notna().sum() == 2 + (others == "7")
 
 
-def test_remedy_of_a_cell_says_what_it_may_be() -> None:
+def test_remedy_for_cell_says_what_the_cell_may_be() -> None:
     assert (
         "such as half of 0,5, or leave it out by FileOptions(missing=['< 0,5'])"
         in remedy_for_cell("< 0,5")
@@ -96,14 +96,14 @@ def test_remedy_of_a_cell_says_what_it_may_be() -> None:
         )
 
 
-def test_a_value_in_no_column_of_numbers_is_asked_for(tmp_path: Path) -> None:
+def test_tidy_asks_for_the_column_of_values_if_none_holds_numbers(tmp_path: Path) -> None:
     text = "time,station,ozone\n1,a,12.5 ppb\n2,b,3.5 ppb\n"
     cells = sheet_of(tmp_path / "a.csv", text).cells
     with pytest.raises(ValueError, match=r"the value is in no column of numbers: .*value='COLUMN'"):
         tidy(cells, find_columns(cells, NO_OPTIONS), NO_OPTIONS)
 
 
-def test_as_times_proposes_years_of_four_digits() -> None:
+def test_parse_times_proposes_years_of_four_digits() -> None:
     with pytest.raises(
         ValueError, match=r"'31\.01\.24 12:00' in row 1: .* 31\.01\.2024 or 31\.01\.1924"
     ):
@@ -114,7 +114,7 @@ def test_as_times_proposes_years_of_four_digits() -> None:
         assert expand_years(text) == []
 
 
-def test_spike_notes_names_a_value_far_more_frequent_than_those_beside_it() -> None:
+def test_describe_spikes_names_a_value_far_more_frequent_than_its_neighbours() -> None:
     values = np.random.default_rng(0).normal(0, 2, 300).round(2)
     assert describe_spikes(pd.DataFrame({"value": values}), NO_OPTIONS) == []
     for code in (0.0, -1.0):
@@ -128,7 +128,7 @@ def test_spike_notes_names_a_value_far_more_frequent_than_those_beside_it() -> N
     assert describe_spikes(whole, NO_OPTIONS) == []
 
 
-def test_zero_notes_names_a_few_zeros_far_from_all_other_values() -> None:
+def test_describe_isolated_zeros_names_a_few_zeros_far_from_all_other_values() -> None:
     values = np.linspace(12, 20, 98)
     for code in (0.0, -1.0):
         table = pd.DataFrame({"value": [*values, code, code]})

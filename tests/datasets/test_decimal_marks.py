@@ -45,13 +45,13 @@ def column(
 
 
 @pytest.mark.parametrize("case", CLEAR)
-def test_a_column_says_what_its_marks_mean(case: str, tmp_path: Path) -> None:
+def test_read_sheet_infers_the_decimal_mark_from_the_column(case: str, tmp_path: Path) -> None:
     cells, values = CLEAR[case]
     assert column(tmp_path / "a.csv", cells) == values
 
 
 @pytest.mark.parametrize("case", UNCLEAR)
-def test_a_column_with_two_meanings_is_refused_unless_somebody_says_it(
+def test_read_sheet_refuses_an_ambiguous_column_without_a_decimal_option(
     case: str, tmp_path: Path
 ) -> None:
     with pytest.raises(ValueError, match=r"1[.,]012 in column a .*decimal="):
@@ -60,9 +60,7 @@ def test_a_column_with_two_meanings_is_refused_unless_somebody_says_it(
         assert column(tmp_path / "a.csv", UNCLEAR[case][:1], "comma") == [1012.0]
 
 
-def test_points_before_three_digits_are_clear_beside_a_cell_or_a_heading_that_shows_the_mark(
-    tmp_path: Path,
-) -> None:
+def test_read_sheet_infers_the_decimal_mark_from_other_cells_or_headings(tmp_path: Path) -> None:
     cells, path = ["1.012", "1.015"], tmp_path / "a.csv"
     assert column(path, cells, other="0.5") == [1.012, 1.015]
     assert column(path, cells, separator=",") == [1.012, 1.015]
@@ -74,18 +72,20 @@ def test_points_before_three_digits_are_clear_beside_a_cell_or_a_heading_that_sh
 
 
 @pytest.mark.parametrize("cell", ["1.012", "1,012"])
-def test_a_mark_before_three_digits_is_refused_between_tabs(cell: str, tmp_path: Path) -> None:
+def test_read_sheet_refuses_a_mark_before_three_digits_between_tabs(
+    cell: str, tmp_path: Path
+) -> None:
     with pytest.raises(ValueError, match=rf"{cell} in column a .*decimal="):
         column(tmp_path / "a.csv", [cell], separator="\t")
 
 
-def test_a_mean_at_the_end_shows_what_the_marks_of_its_column_mean(tmp_path: Path) -> None:
+def test_read_sheet_infers_the_decimal_mark_from_a_mean_in_the_last_row(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("Zeit;a\n01.02.2026 00:00;1.012\n01.02.2026 01:00;1.015\nMittelwert;1.013,5\n")
     assert read_sheet(path, FileOptions()).cells["a"].tolist() == ["1012", "1015"]
 
 
-def test_a_column_is_refused_where_another_column_has_the_other_mark(tmp_path: Path) -> None:
+def test_read_sheet_refuses_a_column_if_another_has_the_other_mark(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"1\.012 in column a"):
         column(tmp_path / "a.csv", ["1.012", "2.345"], other="0,5")
     assert column(tmp_path / "a.csv", ["1.012", "2.345"], "comma", "0,5") == [1012.0, 2345.0]
@@ -94,7 +94,7 @@ def test_a_column_is_refused_where_another_column_has_the_other_mark(tmp_path: P
         column(tmp_path / "a.csv", ["1.012"], ",")
 
 
-def test_sensor_field_reads_a_thousand_and_twelve(tmp_path: Path) -> None:
+def test_sensor_field_reads_thousands_by_the_decimal_option(tmp_path: Path) -> None:
     values, sites = tmp_path / "values.csv", tmp_path / "sites.csv"
     values.write_text("t;p;q\n1;1.012;1.013\n2;998,5;1.001\n3;1.003,2;1.002\n")
     sites.write_text("id;x;y\np;0;0\nq;1,5;0\n")

@@ -156,7 +156,7 @@ def read(path: Path, content: str, options: dict[str, Any]) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_an_export_has_the_times_and_values_of_the_instrument(name: str, tmp_path: Path) -> None:
+def test_read_source_returns_times_and_values_of_each_export(name: str, tmp_path: Path) -> None:
     content, options, later = FILES[name]
     table = read(tmp_path / "r.csv", content, options).dropna(how="all")
     expected = VALUES.set_axis(HOURS + pd.Timedelta(later)).astype(float)
@@ -164,7 +164,7 @@ def test_an_export_has_the_times_and_values_of_the_instrument(name: str, tmp_pat
     assert (table.index == expected.index).all()
 
 
-def test_a_logger_of_one_station_has_rows_with_numbers_and_its_own_names(tmp_path: Path) -> None:
+def test_read_source_reads_a_logger_with_numbered_rows_and_own_names(tmp_path: Path) -> None:
     rows = [
         f"{i},{t:%m/%d/%y %I:%M:%S %p},{v},\n"
         for i, (t, v) in enumerate(zip(HOURS, VALUES["101"], strict=True), 1)
@@ -218,15 +218,13 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_an_export_that_leaves_something_open_is_refused_with_the_remedy(
-    name: str, tmp_path: Path
-) -> None:
+def test_read_source_refuses_an_ambiguous_export_with_a_remedy(name: str, tmp_path: Path) -> None:
     content, options, message = REFUSED[name]
     with pytest.raises(ValueError, match=message):
         read(tmp_path / "r.csv", content, options)
 
 
-def test_a_discrete_column_beside_repeated_times_is_no_station(tmp_path: Path) -> None:
+def test_pivot_by_time_takes_no_discrete_column_for_a_station(tmp_path: Path) -> None:
     """Six rows a minute, of which one column has few values: means, as before."""
     rows = [f"2024-01-30 00:{i // 6:02d},{i % 2},{i}" for i in range(60)]
     path = tmp_path / "r.csv"
@@ -237,12 +235,12 @@ def test_a_discrete_column_beside_repeated_times_is_no_station(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("dates", ["days", "", 7, "2024"])
-def test_dates_that_are_no_format_are_refused(dates: Any) -> None:
+def test_file_options_refuse_an_invalid_format_of_dates(dates: Any) -> None:
     with pytest.raises(ValueError, match="dates"):
         FileOptions(dates=dates)
 
 
-def test_depths_are_names_of_stations(tmp_path: Path) -> None:
+def test_read_source_accepts_numbers_as_names_of_stations(tmp_path: Path) -> None:
     path = tmp_path / "r.csv"
     path.write_text("time,0.5,1.5\n1,4,5\n2,5,6\n")
     assert [*read_source(path).cells.columns] == ["time", "0.5", "1.5"]

@@ -74,7 +74,9 @@ def names(folder: Path) -> set[str]:
 # --- once, and checked
 
 
-def test_a_file_is_downloaded_once_and_checked(served: ServedFiles, tmp_path: Path) -> None:
+def test_fetch_ozone_downloads_a_file_once_and_records_its_hash(
+    served: ServedFiles, tmp_path: Path
+) -> None:
     cache = tmp_path / "new" / "cache"
     assert get(served, cache, (2008, 2009, 2008)) == [cache / ZIP, cache / "daily_44201_2009.zip"]
     assert (cache / ZIP).read_bytes() == BODY
@@ -88,7 +90,9 @@ def test_a_file_is_downloaded_once_and_checked(served: ServedFiles, tmp_path: Pa
     assert len(served.requests) == 2
 
 
-def test_a_changed_file_is_named(served: ServedFiles, tmp_path: Path) -> None:
+def test_fetch_ozone_refuses_a_changed_file_by_its_path(
+    served: ServedFiles, tmp_path: Path
+) -> None:
     (path,) = get(served, tmp_path)
     path.write_bytes(NEWER)
     message = rf"{re.escape(str(path))}: the file has changed .* delete it to download it again"
@@ -101,7 +105,7 @@ def test_a_changed_file_is_named(served: ServedFiles, tmp_path: Path) -> None:
     assert len(served.requests) == 2
 
 
-def test_a_file_put_there_by_hand_is_taken_in_if_it_opens(
+def test_fetch_ozone_accepts_a_file_placed_by_hand_only_if_it_opens(
     served: ServedFiles, tmp_path: Path
 ) -> None:
     (tmp_path / ZIP).write_bytes(BODY[:-30])
@@ -112,12 +116,14 @@ def test_a_file_put_there_by_hand_is_taken_in_if_it_opens(
     assert names(tmp_path) == {ZIP, "registry.txt"}
 
 
-def test_a_registry_that_cannot_be_read(served: ServedFiles, tmp_path: Path) -> None:
+def test_fetch_ozone_refuses_an_invalid_registry(served: ServedFiles, tmp_path: Path) -> None:
     (tmp_path / "registry.txt").write_text("daily\n")
     assert_refused(ValueError, r"registry\.txt: ", get, served, tmp_path)
 
 
-def test_which_folder(served: ServedFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch_ozone_takes_the_folder_from_argument_variable_or_home(
+    served: ServedFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TVBANDITS_CACHE", str(tmp_path / "variable"))
     assert get(served, tmp_path / "given") == [tmp_path / "given" / ZIP]
     assert fetch_ozone([2008], base_url=served.url) == [tmp_path / "variable" / ZIP]
@@ -126,7 +132,9 @@ def test_which_folder(served: ServedFiles, tmp_path: Path, monkeypatch: pytest.M
     assert fetch_ozone([2008], base_url=served.url + "/") == [tmp_path / "home" / "tvbandits" / ZIP]
 
 
-def test_progress(served: ServedFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch_ozone_reports_progress_in_small_steps(
+    served: ServedFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fetch, "LIMITS", replace(fetch.LIMITS, chunk=1000))
     told: list[tuple[str, int, int | None]] = []
     get(served, tmp_path, progress=lambda *args: told.append(args))
@@ -139,7 +147,9 @@ def test_progress(served: ServedFiles, tmp_path: Path, monkeypatch: pytest.Monke
 # --- a cut download
 
 
-def test_what_was_cut_is_downloaded_anew(served: ServedFiles, tmp_path: Path) -> None:
+def test_fetch_ozone_downloads_again_after_a_cut_connection(
+    served: ServedFiles, tmp_path: Path
+) -> None:
     served.cut = 700
     assert_refused(
         OSError, rf"{served.url}/{ZIP}: .* has cut the connection", get, served, tmp_path
@@ -149,7 +159,9 @@ def test_what_was_cut_is_downloaded_anew(served: ServedFiles, tmp_path: Path) ->
     assert names(tmp_path) == {ZIP, "registry.txt"}
 
 
-def test_ctrl_c_leaves_nothing(served: ServedFiles, tmp_path: Path) -> None:
+def test_fetch_ozone_leaves_no_file_after_an_interruption(
+    served: ServedFiles, tmp_path: Path
+) -> None:
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
@@ -162,7 +174,9 @@ def test_ctrl_c_leaves_nothing(served: ServedFiles, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("body", [BROKEN, NOT_A_ZIP, b""], ids=["broken", "html", "empty"])
-def test_what_does_not_open_is_removed(served: ServedFiles, tmp_path: Path, body: bytes) -> None:
+def test_fetch_ozone_removes_a_download_that_does_not_open(
+    served: ServedFiles, tmp_path: Path, body: bytes
+) -> None:
     served.files[ZIP] = body
     assert_refused(
         OSError, rf"{served.url}/{ZIP}: the download does not open", get, served, tmp_path
@@ -171,7 +185,9 @@ def test_what_does_not_open_is_removed(served: ServedFiles, tmp_path: Path, body
 
 
 @pytest.mark.parametrize("more", [-40, 40])
-def test_a_wrong_length(served: ServedFiles, tmp_path: Path, more: int) -> None:
+def test_fetch_ozone_refuses_a_download_of_the_wrong_length(
+    served: ServedFiles, tmp_path: Path, more: int
+) -> None:
     served.length = len(BODY) + more
     assert_refused(OSError, f"{served.url}/{ZIP}: ", get, served, tmp_path)
     assert ZIP not in names(tmp_path)
@@ -180,7 +196,9 @@ def test_a_wrong_length(served: ServedFiles, tmp_path: Path, more: int) -> None:
 
 
 @pytest.mark.parametrize("status", [403, 404, 500, 503])
-def test_a_refusal_names_url_and_status(served: ServedFiles, tmp_path: Path, status: int) -> None:
+def test_fetch_ozone_names_url_and_status_of_an_http_error(
+    served: ServedFiles, tmp_path: Path, status: int
+) -> None:
     served.status = status
     assert_refused(
         OSError, rf"^{served.url}/{ZIP}: HTTP status {status} \w+", get, served, tmp_path
@@ -188,14 +206,16 @@ def test_a_refusal_names_url_and_status(served: ServedFiles, tmp_path: Path, sta
     assert names(tmp_path) == set()
 
 
-def test_no_answer(served: ServedFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch_ozone_stops_if_the_server_does_not_answer(
+    served: ServedFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fetch, "LIMITS", replace(fetch.LIMITS, patience=0.05))
     served.silent = threading.Event()
     with pytest.raises(TimeoutError, match=rf"^{served.url}/{ZIP}: no answer within 0\.05 seconds"):
         get(served, tmp_path)
 
 
-def test_answers_that_stop(
+def test_fetch_ozone_stops_if_the_answer_stalls_and_can_be_repeated(
     served: ServedFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "LIMITS", replace(fetch.LIMITS, patience=0.3))
@@ -206,7 +226,7 @@ def test_answers_that_stop(
     assert get(served, tmp_path)[0].read_bytes() == BODY
 
 
-def test_nobody_there(tmp_path: Path) -> None:
+def test_fetch_ozone_names_the_url_of_an_unreachable_server(tmp_path: Path) -> None:
     with serve_files({}) as gone:
         pass
     assert_refused(
@@ -214,7 +234,7 @@ def test_nobody_there(tmp_path: Path) -> None:
     )
 
 
-def test_arguments_that_cannot_be(tmp_path: Path) -> None:
+def test_fetch_ozone_refuses_invalid_arguments(tmp_path: Path) -> None:
     for year in (1979, 2008.5, "2008", True):
         match = f"^years must be a whole number of at least 1980, got {year!r}"
         assert_refused(ValueError, match, fetch_ozone, [year], cache=tmp_path)
@@ -230,7 +250,9 @@ def test_arguments_that_cannot_be(tmp_path: Path) -> None:
 # --- several at once
 
 
-def test_a_download_keeps_others_out(served: ServedFiles, tmp_path: Path) -> None:
+def test_fetch_ozone_locks_the_folder_during_a_download(
+    served: ServedFiles, tmp_path: Path
+) -> None:
     kept_out = []
 
     def try_to_enter(*_: object) -> None:
@@ -251,7 +273,7 @@ def test_a_download_keeps_others_out(served: ServedFiles, tmp_path: Path) -> Non
     assert not kept_out
 
 
-def test_threads_without_a_lock_do_not_share_a_file(
+def test_fetch_ozone_downloads_whole_files_in_threads_without_locks(
     served: ServedFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def assert_refused(*_: object) -> NoReturn:
@@ -268,7 +290,9 @@ def test_threads_without_a_lock_do_not_share_a_file(
 
 
 @pytest.mark.parametrize("state", ["New York", " new york", "36"])
-def test_the_rows_of_one_state(served: ServedFiles, tmp_path: Path, state: str) -> None:
+def test_fetch_ozone_keeps_the_rows_of_one_state(
+    served: ServedFiles, tmp_path: Path, state: str
+) -> None:
     (path,) = get(served, tmp_path, state=state)
     assert path == tmp_path / "daily_44201_2008_new-york.csv"
     whole = pd.read_csv(io.StringIO(TEXT), dtype=str)
@@ -278,14 +302,18 @@ def test_the_rows_of_one_state(served: ServedFiles, tmp_path: Path, state: str) 
     assert_same_problem(ozone(path), ozone(tmp_path / ZIP, state="New York"))
 
 
-def test_letters_and_lines_of_another_system(served: ServedFiles, tmp_path: Path) -> None:
+def test_fetch_ozone_keeps_foreign_letters_and_line_ends(
+    served: ServedFiles, tmp_path: Path
+) -> None:
     odd = TEXT.replace("LOUDON", "LOU\nDON\xff").replace("\n", "\r\n").encode("latin-1")
     served.files[ZIP] = zipped(odd)
     (path,) = get(served, tmp_path, state="New York")
     assert_same_problem(ozone(path), ozone(tmp_path / ZIP, state="New York"))
 
 
-def test_a_csv_follows_its_zip(served: ServedFiles, tmp_path: Path) -> None:
+def test_fetch_ozone_writes_a_damaged_csv_again_from_its_zip(
+    served: ServedFiles, tmp_path: Path
+) -> None:
     (path,) = get(served, tmp_path, state="Alabama")
     before = path.read_bytes()
     path.write_text("spoiled")
@@ -293,7 +321,9 @@ def test_a_csv_follows_its_zip(served: ServedFiles, tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o444 == 0o444
 
 
-def test_a_zip_without_states(served: ServedFiles, tmp_path: Path) -> None:
+def test_fetch_ozone_refuses_a_zip_without_states_or_with_two_files(
+    served: ServedFiles, tmp_path: Path
+) -> None:
     served.files[ZIP] = zipped("a,b\n1,2\n")
     match = rf"{ZIP}: the csv has no columns State Code and State Name"
     assert_refused(ValueError, match, get, served, tmp_path, state="New York")
@@ -335,7 +365,7 @@ CASES: dict[str, tuple[Callable[[], bytes], dict[str, int], str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_is_too_large_is_refused_by_name(
+def test_read_table_refuses_a_file_above_a_limit_by_its_path(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make, limits, match = CASES[case]
@@ -351,7 +381,9 @@ def test_what_is_too_large_is_refused_by_name(
     assert "\n" not in str(caught.value)
 
 
-def test_a_limit_can_be_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_read_table_takes_its_limit_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "rows.csv"
     path.write_text(table(2000))
     assert len(read_table(path)) == 2000
@@ -389,7 +421,7 @@ UNREADABLE: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_what_cannot_be_read_is_named_in_one_line(reader: str, tmp_path: Path) -> None:
+def test_readers_name_an_unreadable_file_in_one_line(reader: str, tmp_path: Path) -> None:
     for name, content in UNREADABLE.items():
         (tmp_path / name).write_bytes(content)
     for name in (*UNREADABLE, "gone.csv", "."):
@@ -399,7 +431,7 @@ def test_what_cannot_be_read_is_named_in_one_line(reader: str, tmp_path: Path) -
         assert "\n" not in str(caught.value), name
 
 
-def test_a_file_beyond_all_measure_is_given_up(
+def test_fetch_ozone_refuses_a_download_above_the_largest_size(
     served: ServedFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetch, "LIMITS", replace(fetch.LIMITS, largest=300))

@@ -43,7 +43,7 @@ def sites(latitude: str, longitude: str) -> pd.DataFrame:
         ("Latitude (DD)", "Longitude (DD)"),
     ],
 )
-def test_degrees_are_known_by_their_headings_in_other_languages(
+def test_find_latitude_and_longitude_reads_headings_in_several_languages(
     latitude: str, longitude: str
 ) -> None:
     assert find_latitude_and_longitude(["name", longitude, latitude]) == (latitude, longitude)
@@ -52,14 +52,14 @@ def test_degrees_are_known_by_their_headings_in_other_languages(
 
 
 @pytest.mark.parametrize("columns", [["Länge", "Höhe"], ["lat_error", "lon_error"], ["plate", "a"]])
-def test_a_word_that_means_something_else_alone_is_no_degree(columns: list[str]) -> None:
+def test_find_latitude_and_longitude_ignores_headings_of_other_meaning(columns: list[str]) -> None:
     assert find_latitude_and_longitude(columns) == (None, None)
 
 
 @pytest.mark.parametrize(
     ("latitude", "longitude"), [("y_coord", "x_coord"), ("y", "x"), ("a", "b")]
 )
-def test_coordinates_that_may_be_degrees_are_named_with_the_option_that_settles_it(
+def test_sensor_field_and_data_info_name_the_option_for_possible_degrees(
     command: Command, latitude: str, longitude: str
 ) -> None:
     sites(latitude, longitude).to_csv("sites.csv", index=False)
@@ -84,7 +84,7 @@ def test_coordinates_that_may_be_degrees_are_named_with_the_option_that_settles_
         assert {*flat.points[:, 0]} <= {*LAT, *LON}
 
 
-def test_an_option_says_that_columns_with_names_of_degrees_are_lengths() -> None:
+def test_sensor_field_reads_lengths_if_the_option_excludes_degrees() -> None:
     options = FileOptions(degrees="none")
     table = sites("Breite", "Länge")
     np.testing.assert_array_equal(
@@ -96,7 +96,7 @@ def test_an_option_says_that_columns_with_names_of_degrees_are_lengths() -> None
         sensor_field(VALUES, table, options=FileOptions(degrees="north+x"))
 
 
-def test_lengths_of_a_plane_are_in_no_doubt() -> None:
+def test_describe_degrees_doubt_is_empty_for_lengths_of_a_plane() -> None:
     plane = pd.DataFrame({"x": [0.0, 1.0, 40.0], "y": [3.0, 0.0, 7.0]})
     assert not describe_degrees_doubt(plane)
     assert not describe_degrees_doubt(plane.set_axis(["a", "b"], axis=1))
@@ -108,7 +108,7 @@ def test_lengths_of_a_plane_are_in_no_doubt() -> None:
     )
 
 
-def test_a_campaign_warns_of_coordinates_that_may_be_degrees(command: Command) -> None:
+def test_campaign_new_warns_of_coordinates_that_may_be_degrees(command: Command) -> None:
     sites("y_coord", "x_coord").to_csv("sites.csv", index=False)
     new = ("campaign", "new", "c.db", "--policy", "gp-ucb", "--sites", "sites.csv")
     with pytest.warns(UserWarning, match="say --degrees"):

@@ -10,7 +10,7 @@ from tvbandits import Box, Problem
 from tvbandits.datasets import BerkenkampToy, NarrowBump
 
 
-def test_toy_is_a_slope_and_a_normal_density() -> None:
+def test_berkenkamp_toy_is_a_slope_plus_a_normal_density() -> None:
     problem = BerkenkampToy()
     X = problem.domain.X  # type: ignore[union-attr]
     expected = 0.6 * X[:, 0] + norm.pdf(X[:, 0], 0.2, 0.08) / 8
@@ -21,7 +21,7 @@ def test_toy_is_a_slope_and_a_normal_density() -> None:
     assert problem.variation == 0.0
 
 
-def test_best_of_the_toy_on_the_whole_interval() -> None:
+def test_berkenkamp_toy_returns_the_best_reward_of_the_whole_interval() -> None:
     problem = BerkenkampToy(candidates=0)
     assert isinstance(problem.domain, Box)
     x = np.linspace(0.0, 1.0, 1_000_001)
@@ -30,7 +30,7 @@ def test_best_of_the_toy_on_the_whole_interval() -> None:
     assert best > BerkenkampToy().best(1.0)
 
 
-def test_narrow_bump_is_its_formula() -> None:
+def test_narrow_bump_matches_its_formula() -> None:
     problem = NarrowBump()
     X = problem.domain.X
     assert len(X) == 441
@@ -44,7 +44,7 @@ def test_narrow_bump_is_its_formula() -> None:
     assert problem.best(50.0) == pytest.approx(max(expected))
 
 
-def test_narrow_bump_lifts_few_points_above_the_hill() -> None:
+def test_narrow_bump_lifts_one_point_above_the_hill() -> None:
     problem = NarrowBump()
     rewards = problem.rewards_at(1.0)
     away = np.abs(problem.domain.X - [0.7, 0.6]).sum(axis=1) > 1e-9
@@ -53,7 +53,9 @@ def test_narrow_bump_lifts_few_points_above_the_hill() -> None:
 
 
 @pytest.mark.parametrize("problem", [BerkenkampToy(), BerkenkampToy(0), NarrowBump()])
-def test_problems_keep_to_the_protocol(problem: BerkenkampToy | NarrowBump) -> None:
+def test_hidden_problems_follow_the_protocol_and_do_not_drift(
+    problem: BerkenkampToy | NarrowBump,
+) -> None:
     assert isinstance(problem, Problem)
     X = problem.domain.sample(20, np.random.default_rng(0))
     assert (problem.value(X, 1.0) <= problem.best(1.0)).all()

@@ -44,7 +44,7 @@ TABLE = pd.DataFrame(
 # --- the problem
 
 
-def test_inputs_are_edges_and_nodes_of_at_most_unit_norm() -> None:
+def test_nas_bench_scales_edges_and_nodes_to_at_most_unit_norm() -> None:
     problem = nas_bench(TABLE, bandwidth=3.0, horizon=7)
     edges = np.array([[float(d) for d in code[1:14]] for code in (CHAIN, FORK, FORK)])
     nodes = np.array([[1.0, 0, 0, 0], [1, 1, 1, 1], [0, 0, 0, 0]])
@@ -55,7 +55,7 @@ def test_inputs_are_edges_and_nodes_of_at_most_unit_norm() -> None:
     assert problem.labels == (CHAIN + "1000", FORK + "1111", FORK + "0000")
 
 
-def test_trainings_of_one_architecture_give_its_mean_and_the_noise() -> None:
+def test_nas_bench_averages_trainings_and_estimates_their_noise() -> None:
     problem = nas_bench(TABLE)
     np.testing.assert_allclose(problem.values, [[0.91, 0.94, 0.80]], rtol=1e-15)
     assert problem.noise_variance == pytest.approx(2e-4)  # of 0.90 and 0.92 around 0.91
@@ -63,7 +63,7 @@ def test_trainings_of_one_architecture_give_its_mean_and_the_noise() -> None:
     assert nas_bench(TABLE[1:]).noise_variance == pytest.approx(1e-4 * np.var([0.94, 0.92, 0.80]))
 
 
-def test_every_form_gives_the_same_table(tmp_path: Path) -> None:
+def test_nas_bench_reads_every_form_of_the_same_table(tmp_path: Path) -> None:
     problem = nas_bench(TABLE)
     assert_same_problem(nas_bench(csv(tmp_path / "cells.csv", TABLE)), problem)
     numbers = TABLE.astype({"architecture": "int64"})  # the first digit is never 0
@@ -126,7 +126,7 @@ ENDLESS = code_of((0, 1), (1, 2), (2, 3), (3, 4))
         (lambda t: t.assign(accuracy=0.9), "accuracy is 0.9 for every architecture"),
     ],
 )
-def test_wrong_tables_are_named_with_the_remedy(
+def test_nas_bench_refuses_invalid_tables_with_a_remedy(
     change: Callable[[pd.DataFrame], pd.DataFrame], message: str, tmp_path: Path
 ) -> None:
     wrong = change(TABLE)
@@ -137,7 +137,7 @@ def test_wrong_tables_are_named_with_the_remedy(
     assert "\n" not in str(raised.value)
 
 
-def test_wrong_options_are_named() -> None:
+def test_nas_bench_and_simulate_nas_bench_refuse_invalid_options() -> None:
     assert_refused(ValueError, "bandwidth must .*0", nas_bench, TABLE, bandwidth=0)
     assert_refused(ValueError, "horizon must .*0", nas_bench, TABLE, horizon=0)
     assert_refused(ValueError, "noise_variance must .*-1", nas_bench, TABLE, noise_variance=-1)
@@ -153,7 +153,7 @@ def test_wrong_options_are_named() -> None:
 
 
 @pytest.mark.slow
-def test_cells_hold_one_of_every_isomorphism_class() -> None:
+def test_enumerate_cells_returns_one_cell_of_every_isomorphism_class() -> None:
     """By sets of edges, of all graphs that an edge enters and leaves at each inner node."""
     orders = [(0, *inner, 5) for inner in itertools.permutations(range(1, 5))]
 
@@ -182,7 +182,7 @@ def test_cells_hold_one_of_every_isomorphism_class() -> None:
                 assert (frozenset(edges), "".join(nodes)) in class_of
 
 
-def test_simulated_table_is_drawn_by_its_seed() -> None:
+def test_simulate_nas_bench_draws_the_table_by_its_seed() -> None:
     table = simulate_nas_bench(3, architectures=50, trainings=2)
     pd.testing.assert_frame_equal(table, simulate_nas_bench(3, architectures=50, trainings=2))
     assert not table.equals(simulate_nas_bench(4, architectures=50, trainings=2))
@@ -199,14 +199,14 @@ def test_simulated_table_is_drawn_by_its_seed() -> None:
 POLICIES = ["bbkb", "gp-bucb", "thompson", "eps-greedy", "evolution"]
 
 
-def test_policies_of_the_paper_play_it_in_python() -> None:
+def test_compare_plays_policies_of_the_paper_on_nas_bench() -> None:
     problem = nas_bench(simulate_nas_bench(0, architectures=60), horizon=40)
     assert isinstance(problem, TableProblem)
     rows = compare(problem, POLICIES, 1)
     assert rows.groupby("policy").size().to_dict() == dict.fromkeys(POLICIES, 40)
 
 
-def test_policies_of_the_paper_play_it_on_the_command_line(
+def test_compare_command_plays_policies_of_the_paper_on_nas_bench(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     say = commands(monkeypatch, capsys, "compare", "nas-bench")

@@ -35,7 +35,7 @@ def reference(tmp_path: Path) -> TableProblem:
     return ozone(csv(tmp_path / "reference.csv", airdata(field())))
 
 
-def test_field_is_the_mean_over_instruments(reference: TableProblem) -> None:
+def test_ozone_averages_instruments_of_a_site(reference: TableProblem) -> None:
     readings = field()
     days = sorted({day for _, _, day, _ in readings})
     assert list(reference.labels) == sorted(PLACES)
@@ -54,7 +54,7 @@ def partial_days(site: str, count: int) -> list[Reading]:
     return readings_at_site(site, dict.fromkeys(days[:count], 10.0))
 
 
-def test_three_quarters_of_the_days_is_enough(tmp_path: Path) -> None:
+def test_ozone_keeps_sites_with_three_quarters_of_the_days(tmp_path: Path) -> None:
     albany, bronx, leonia, north = PLACES
     counts = {albany: 8, bronx: 6, leonia: 5, north: 7}
     path = csv(
@@ -71,7 +71,7 @@ def test_three_quarters_of_the_days_is_enough(tmp_path: Path) -> None:
     )
 
 
-def test_ties_among_many_sites(tmp_path: Path) -> None:
+def test_ozone_breaks_ties_among_many_sites_by_name(tmp_path: Path) -> None:
     one = airdata(partial_days("36-001-0012", 8))
     many = [one.assign(**{"Site Num": f"{k:04d}"}, Latitude=40 + k / 100) for k in range(80)]
     # Every fourth site lacks a day, and is chosen after all the others.
@@ -82,7 +82,7 @@ def test_ties_among_many_sites(tmp_path: Path) -> None:
     assert list(ozone(path, sites=62).labels) == sorted([*complete, "36-001-0000", "36-001-0004"])
 
 
-def test_readings_without_a_level_are_gaps(tmp_path: Path) -> None:
+def test_ozone_treats_readings_without_a_level_as_gaps(tmp_path: Path) -> None:
     frame = airdata(partial_days("36-001-0012", 8))
     frame.loc[2, "1st Max Value"] = np.nan
     assert "1 of 8 values" in ozone(csv(tmp_path / "a.csv", frame)).summary
@@ -99,7 +99,7 @@ def test_readings_without_a_level_are_gaps(tmp_path: Path) -> None:
         ({"state": "1"}, ["01-073-0023"]),
     ],
 )
-def test_filters_of_place(
+def test_ozone_selects_sites_by_state(
     filters: dict[str, str], expected: list[str], reference: TableProblem, tmp_path: Path
 ) -> None:
     kept = ozone(tmp_path / "reference.csv", state=filters["state"])
@@ -108,7 +108,7 @@ def test_filters_of_place(
     np.testing.assert_array_equal(kept.values, reference.values[:, columns])
 
 
-def test_first_and_last_day_are_included(reference: TableProblem, tmp_path: Path) -> None:
+def test_ozone_includes_the_first_and_last_day(reference: TableProblem, tmp_path: Path) -> None:
     kept = ozone(tmp_path / "reference.csv", start="2008-01-30", end="2008-02-02")
     np.testing.assert_array_equal(kept.values, reference.values[1:5])
     assert ozone(tmp_path / "reference.csv", start="2008-02-01").horizon == 3
@@ -129,13 +129,15 @@ def test_first_and_last_day_are_included(reference: TableProblem, tmp_path: Path
     ],
 )
 @pytest.mark.usefixtures("reference")
-def test_wrong_filters_are_named(filters: dict[str, object], message: str, tmp_path: Path) -> None:
+def test_ozone_refuses_invalid_filters(
+    filters: dict[str, object], message: str, tmp_path: Path
+) -> None:
     with pytest.raises(ValueError, match=message) as error:
         ozone(tmp_path / "reference.csv", **filters)  # type: ignore[arg-type]
     assert "\n" not in str(error.value)
 
 
-def test_sites_need_places_of_their_own(tmp_path: Path) -> None:
+def test_ozone_refuses_sites_without_a_place_of_their_own(tmp_path: Path) -> None:
     crowded = airdata(field()).assign(Latitude=40.0, Longitude=-74.0)
     with pytest.raises(ValueError, match="'01-073-0023'"):
         ozone(csv(tmp_path / "a.csv", crowded))
@@ -147,7 +149,7 @@ def test_sites_need_places_of_their_own(tmp_path: Path) -> None:
 # --- the problem
 
 
-def test_kilometres_against_the_great_circle() -> None:
+def test_kilometres_match_the_great_circle() -> None:
     (a, albany), (b, bronx) = np.radians([(42.68, -73.76), (40.82, -73.90)])
     cosine = np.sin(a) * np.sin(b) + np.cos(a) * np.cos(b) * np.cos(albany - bronx)
     for longitude in ([-73.76, -73.90], [0.04, 359.90], [-179.96, 179.90]):  # as far apart
@@ -158,7 +160,9 @@ def test_kilometres_against_the_great_circle() -> None:
         assert (points[0] > points[1]).all()  # Albany lies north, and a little east
 
 
-def test_problem_of_a_file(reference: TableProblem, tmp_path: Path) -> None:
+def test_ozone_returns_a_problem_with_name_unit_and_labels(
+    reference: TableProblem, tmp_path: Path
+) -> None:
     problem = ozone(tmp_path / "reference.csv", noise_variance=2.5)
     assert isinstance(problem, Problem)
     assert (problem.name, problem.unit, problem.noise_variance) == ("ozone", "ppb", 2.5)
@@ -182,7 +186,7 @@ def real(*names: str) -> list[Path]:
     return paths
 
 
-def test_new_york_2008_2009() -> None:
+def test_ozone_reproduces_the_references_of_new_york_2008_2009() -> None:
     loaded = ozone(real("daily_ozone_2008.csv", "daily_ozone_2009.csv"), sites=28)
     assert loaded.values.shape == (731, 28)
     assert "2008-01-01 to 2009-12-31 (731 days), 275 of" in loaded.summary
@@ -215,11 +219,13 @@ def test_new_york_2008_2009() -> None:
     ],
     ids=["snake", "ppb", "download", "download-ppb", "newer", "older", "no-zeros", "shuffled"],
 )
-def test_every_form_is_read(frame: pd.DataFrame, reference: TableProblem, tmp_path: Path) -> None:
+def test_ozone_reads_every_form_of_the_epa_files(
+    frame: pd.DataFrame, reference: TableProblem, tmp_path: Path
+) -> None:
     assert_same_problem(ozone(csv(tmp_path / "other.csv", frame)), reference)
 
 
-def test_zip_gives_the_same_table(reference: TableProblem, tmp_path: Path) -> None:
+def test_ozone_reads_a_zip_as_its_csv(reference: TableProblem, tmp_path: Path) -> None:
     path = tmp_path / "daily.zip"
     with zipfile.ZipFile(path, "w") as archive:
         archive.write(tmp_path / "reference.csv", "daily_44201_2008.csv")
@@ -228,7 +234,9 @@ def test_zip_gives_the_same_table(reference: TableProblem, tmp_path: Path) -> No
     assert_same_problem(ozone(str(path)), reference)
 
 
-def test_byte_order_mark_and_foreign_letters(reference: TableProblem, tmp_path: Path) -> None:
+def test_ozone_reads_a_byte_order_mark_and_foreign_letters(
+    reference: TableProblem, tmp_path: Path
+) -> None:
     path = tmp_path / "excel.csv"
     text = airdata(field()).to_csv(index=False).replace("MAIN", "PEÑA")
     path.write_bytes(text.encode("utf-8-sig"))
@@ -237,7 +245,7 @@ def test_byte_order_mark_and_foreign_letters(reference: TableProblem, tmp_path: 
     assert_same_problem(ozone(path), reference)
 
 
-def test_files_are_put_together_and_the_same_day_twice_counts_once(
+def test_ozone_joins_files_and_counts_a_repeated_day_once(
     reference: TableProblem, tmp_path: Path
 ) -> None:
     early = csv(tmp_path / "a.csv", airdata([r for r in field() if r[2] < "2008-02-01"]))
@@ -245,14 +253,14 @@ def test_files_are_put_together_and_the_same_day_twice_counts_once(
     assert_same_problem(ozone([early, late]), reference)
 
 
-def test_rows_of_an_instrument_are_averaged_before_the_instruments(tmp_path: Path) -> None:
+def test_ozone_averages_rows_of_an_instrument_before_instruments(tmp_path: Path) -> None:
     one, other = "2008-01-01", "36-001-0012"
     readings = [(other, 1, one, 10.0), (other, 1, one, 20.0), (other, 2, one, 45.0)]
     frame = airdata(readings).assign(**{"Pollutant Standard": ["2008", "2015", "2015"]})
     assert ozone(csv(tmp_path / "a.csv", frame)).values.item() == 30.0
 
 
-def test_only_eight_hour_ozone_rows_are_read(reference: TableProblem, tmp_path: Path) -> None:
+def test_ozone_reads_only_eight_hour_rows_of_ozone(reference: TableProblem, tmp_path: Path) -> None:
     higher = [(site, instrument, day, 2 * level) for site, instrument, day, level in field()]
     hourly = airdata(higher).assign(**{"Sample Duration": "1 HOUR"})
     other = airdata(field()).assign(
@@ -276,14 +284,16 @@ def test_only_eight_hour_ozone_rows_are_read(reference: TableProblem, tmp_path: 
         (airdata(field()).assign(**{"1st Max Value": "high"}), "high"),
     ],
 )
-def test_a_file_of_another_kind_is_named(frame: pd.DataFrame, message: str, tmp_path: Path) -> None:
+def test_ozone_refuses_a_file_of_another_kind_by_name(
+    frame: pd.DataFrame, message: str, tmp_path: Path
+) -> None:
     good = csv(tmp_path / "good.csv", airdata(field()))
     with pytest.raises(ValueError, match=rf"other\.csv: .*{message}") as error:
         ozone([good, csv(tmp_path / "other.csv", frame)])
     assert "\n" not in str(error.value)
 
 
-def test_other_paths_that_are_no_file(tmp_path: Path) -> None:
+def test_ozone_refuses_absent_or_unsuitable_files(tmp_path: Path) -> None:
     assert_refused(ValueError, r"nowhere\.csv: ", ozone, tmp_path / "nowhere.csv")
     assert_refused(ValueError, "files must", ozone, [])
     (tmp_path / "wide.csv").write_text("a," * 1_000_000)  # at once, not after hours
@@ -355,13 +365,13 @@ def simulated() -> dict[str, float]:
         ("last_best", 6.18, 0.9),
     ],
 )
-def test_statistics_are_those_of_the_real_field(
+def test_ozone_network_matches_statistics_of_the_real_field(
     statistic: str, measured: float, tolerance: float, simulated: dict[str, float]
 ) -> None:
     assert simulated[statistic] == pytest.approx(measured, abs=tolerance)
 
 
-def test_shape_unit_and_floor() -> None:
+def test_ozone_network_has_shape_unit_and_floor_of_the_real_field() -> None:
     problem = ozone_network()
     assert isinstance(problem, Problem)
     assert problem.values.shape == (731, 28)
@@ -371,7 +381,7 @@ def test_shape_unit_and_floor() -> None:
     assert len(problem.labels) == 28
 
 
-def test_seed_draws_the_weather_and_nothing_else() -> None:
+def test_ozone_network_draws_only_the_weather_by_its_seed() -> None:
     problem = ozone_network(1, stations=12, days=4000)
     other = problem.realise(2)
     np.testing.assert_array_equal(problem.points, other.points)
@@ -382,12 +392,12 @@ def test_seed_draws_the_weather_and_nothing_else() -> None:
     assert np.corrcoef(problem.values.mean(axis=0), other.values.mean(axis=0))[0, 1] > 0.95
 
 
-def test_first_day_is_like_any_other() -> None:
+def test_ozone_network_varies_as_much_on_the_first_day() -> None:
     runs = [ozone_network(seed, stations=4, days=2).values for seed in range(600)]
     first, second = np.array(runs).mean(axis=2).std(axis=0)
     assert first / second == pytest.approx(1.0, abs=0.06)
 
 
 @pytest.mark.parametrize(("stations", "days"), [(2, 1), (2, 2), (200, 3)])
-def test_small_and_large_networks(stations: int, days: int) -> None:
+def test_ozone_network_accepts_few_and_many_stations(stations: int, days: int) -> None:
     assert ozone_network(stations=stations, days=days).values.shape == (days, stations)

@@ -78,7 +78,9 @@ def plainly_standardised(columns: list[list[float]]) -> NDArray[np.float64]:
     return np.array(rows).T
 
 
-def test_inputs_are_standardised(shells: TableProblem, blocks: TableProblem) -> None:
+def test_abalone_and_california_standardise_inputs(
+    shells: TableProblem, blocks: TableProblem
+) -> None:
     coded = SHELLS.assign(sex=[0.0, 1.0, 2.0, 0.0, 0.0])
     expected = plainly_standardised([coded[name].tolist() for name in coded.columns[:8]])
     np.testing.assert_allclose(shells.points, expected[[0, 1, 2, 4]], rtol=1e-12, atol=1e-14)
@@ -86,7 +88,7 @@ def test_inputs_are_standardised(shells: TableProblem, blocks: TableProblem) -> 
     np.testing.assert_allclose(blocks.points, expected, rtol=1e-12, atol=1e-14)
 
 
-def test_merging_by_brute_force(tmp_path: Path) -> None:
+def test_california_merges_rows_with_equal_inputs(tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     frame = pd.DataFrame(
         np.column_stack([rng.integers(-1, 2, (80, 8)) * (np.arange(8) < 3), rng.random(80)]),
@@ -109,7 +111,7 @@ def test_merging_by_brute_force(tmp_path: Path) -> None:
         np.testing.assert_allclose(slope * raw[:, j] + intercept, problem.points[:, j], atol=1e-12)
 
 
-def test_a_column_that_never_varies_is_zero(tmp_path: Path) -> None:
+def test_california_sets_a_constant_column_to_zero(tmp_path: Path) -> None:
     frame = BLOCKS.assign(Latitude=0.1, HouseAge=1e-9)  # six times 0.1 does not add up to 0.6
     problem = california(csv(tmp_path / "flat.csv", frame))
     assert (problem.points[:, [1, 6]] == 0.0).all()
@@ -120,7 +122,9 @@ def test_a_column_that_never_varies_is_zero(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["shells", "blocks"])
-def test_it_is_a_problem(kind: str, request: pytest.FixtureRequest) -> None:
+def test_abalone_and_california_are_constant_problems(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
     problem: TableProblem = request.getfixturevalue(kind)
     assert isinstance(problem, Problem)
     assert isinstance(problem.domain, Candidates)
@@ -136,7 +140,7 @@ def test_it_is_a_problem(kind: str, request: pytest.FixtureRequest) -> None:
         assert problem.best(t) == 1.0
 
 
-def test_references(shells: TableProblem) -> None:
+def test_references_of_abalone_match_hand_calculation(shells: TableProblem) -> None:
     uniform = statistics.fmean(1.0 - reward for reward in shells.values[0].tolist())
     np.testing.assert_allclose(shells.references()[:4], (uniform, 0.0, 0.0, 0.0), rtol=1e-14)
     once = replace(shells, steps=1)
@@ -146,7 +150,9 @@ def test_references(shells: TableProblem) -> None:
 # --- files
 
 
-def test_every_form_gives_the_same_table(blocks: TableProblem, tmp_path: Path) -> None:
+def test_california_reads_every_form_of_the_same_table(
+    blocks: TableProblem, tmp_path: Path
+) -> None:
     assert_same_problem(california(parquet(tmp_path / "blocks.parquet", BLOCKS)), blocks)
     assert_same_problem(california(parquet(tmp_path / "no_suffix", BLOCKS)), blocks)
     assert_same_problem(california(str(tmp_path / "blocks.csv")), blocks)
@@ -166,7 +172,9 @@ def test_every_form_gives_the_same_table(blocks: TableProblem, tmp_path: Path) -
     ],
     ids=["UCI", "OpenML", "spaces", "more"],
 )
-def test_other_spellings(frame: pd.DataFrame, shells: TableProblem, tmp_path: Path) -> None:
+def test_abalone_reads_other_spellings_of_columns(
+    frame: pd.DataFrame, shells: TableProblem, tmp_path: Path
+) -> None:
     assert_same_problem(abalone(csv(tmp_path / "other.csv", frame)), shells)
     assert_same_problem(abalone(parquet(tmp_path / "other.parquet", frame)), shells)
 
@@ -186,7 +194,7 @@ def test_other_spellings(frame: pd.DataFrame, shells: TableProblem, tmp_path: Pa
         (california, BLOCKS.assign(MedInc=np.inf), "MedInc must be a finite .* got inf in row 1"),
     ],
 )
-def test_wrong_tables_are_named(
+def test_abalone_and_california_refuse_invalid_tables(
     make: Make, frame: pd.DataFrame, message: str, tmp_path: Path
 ) -> None:
     path = csv(tmp_path / "wrong.csv", frame)
@@ -195,7 +203,7 @@ def test_wrong_tables_are_named(
     assert "\n" not in str(raised.value)
 
 
-def test_numbered_columns_and_missing_values_in_parquet(tmp_path: Path) -> None:
+def test_abalone_and_california_refuse_invalid_parquet_tables(tmp_path: Path) -> None:
     path = parquet(tmp_path / "numbered.parquet", BLOCKS.set_axis(range(9), axis=1))
     assert_refused(ValueError, r"numbered\.parquet: .*california", california, path)
 
@@ -206,7 +214,9 @@ def test_numbered_columns_and_missing_values_in_parquet(tmp_path: Path) -> None:
     assert_refused(ValueError, r"sex must .*'1\.0', '2\.0', '3\.0'", abalone, path)
 
 
-def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_california_names_the_remedy_for_parquet_without_pyarrow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = parquet(tmp_path / "blocks.parquet", BLOCKS)
     for name in ("pyarrow", "pyarrow.parquet", "fastparquet"):
         monkeypatch.setitem(sys.modules, name, None)
@@ -214,7 +224,7 @@ def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert_refused(ValueError, match, california, path)
 
 
-def test_one_file_only(tmp_path: Path) -> None:
+def test_make_problem_refuses_two_files_for_abalone(tmp_path: Path) -> None:
     both = [tmp_path / "a.csv", tmp_path / "b.csv"]
     match = '"abalone" reads files: give 1 by --data FILE, got 2'
     assert_refused(ValueError, match, make_problem, "abalone", both, None)
@@ -230,7 +240,9 @@ def test_one_file_only(tmp_path: Path) -> None:
         (california, "california_housing.parquet", 20640, "MedHouseVal from 0.14999", 0.604421),
     ],
 )
-def test_tables_of_the_paper(make: Make, name: str, rows: int, target: str, uniform: float) -> None:
+def test_abalone_and_california_reproduce_the_real_tables(
+    make: Make, name: str, rows: int, target: str, uniform: float
+) -> None:
     path = REAL / name
     if not path.is_file():
         pytest.skip(f"table not here: {name} (looked for in {REAL})")
@@ -264,16 +276,16 @@ MINIMA = {
 
 
 @pytest.mark.parametrize("name", MINIMA)
-def test_a_function_has_its_printed_minimum(name: str) -> None:
+def test_functions_reach_their_printed_minimum(name: str) -> None:
     x, minimum, tolerance = MINIMA[name]
     assert FUNCTIONS[name].formula(np.array([x]))[0] == pytest.approx(minimum, abs=tolerance)
 
 
-def test_every_function_is_among_them() -> None:
+def test_minima_cover_every_function() -> None:
     assert set(MINIMA) == set(FUNCTIONS)
 
 
-def test_values_of_the_functions_by_hand() -> None:
+def test_functions_match_values_by_hand() -> None:
     Z = np.array([[1.0, 2.0, 3.0, 4.0]])
     expected = {
         "ackley4": 20 + np.e - 20 * np.exp(-0.2 * np.sqrt(7.5)) - np.e,
@@ -295,7 +307,7 @@ def test_values_of_the_functions_by_hand() -> None:
         assert FUNCTIONS[name].formula(Z)[0] == pytest.approx(value, rel=1e-12), name
 
 
-def test_candidates_are_scattered_over_the_cube() -> None:
+def test_lifted_scatters_candidates_over_the_cube() -> None:
     cube, few = Lifted("schwefel4", horizon=9), Lifted("schwefel4", horizon=9, candidates=100)
     X = few.domain.sample(100, np.random.default_rng(0))
     assert len(np.unique(X, axis=0)) > 50
@@ -310,7 +322,7 @@ def test_candidates_are_scattered_over_the_cube() -> None:
     assert_refused(ValueError, "candidates must be", Lifted, candidates=-1)
 
 
-def test_time_is_the_last_coordinate() -> None:
+def test_lifted_uses_time_as_the_last_coordinate() -> None:
     problem = Lifted("schwefel4", horizon=11)
     formula = FUNCTIONS["schwefel4"].formula
     X = np.array([[1.0, -2.0, 300.0]])
@@ -319,7 +331,7 @@ def test_time_is_the_last_coordinate() -> None:
     assert_refused(ValueError, r"defined for 1 <= t <= 11; got t = 12", problem.value, X, 12)
 
 
-def test_noise_and_deviation_are_those_over_the_cube() -> None:
+def test_lifted_takes_noise_and_deviation_from_the_whole_cube() -> None:
     rng = np.random.default_rng(3)
     for name in ("ackley4", "hartmann3"):
         problem = Lifted(name)
@@ -329,7 +341,7 @@ def test_noise_and_deviation_are_those_over_the_cube() -> None:
         assert problem.noise_variance == pytest.approx(0.025 * problem.deviation**2)
 
 
-def test_on_the_command_line() -> None:
+def test_make_problem_reads_the_parameters_of_lifted() -> None:
     assert make_problem("lifted:hartmann3", [], None) == Lifted("hartmann3")
     assert make_problem("lifted:ackley4,horizon=120", [], 7) == Lifted("ackley4", horizon=120)
     assert make_problem("Lifted:function=powell4", [], 7) == Lifted("powell4", horizon=7)

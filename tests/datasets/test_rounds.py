@@ -33,11 +33,11 @@ def faults() -> pd.DataFrame:
 pytestmark = pytest.mark.usefixtures("empty_folder")
 
 
-def test_stations_without_a_fault_are_in_no_doubt() -> None:
+def test_doubts_about_stations_is_empty_without_faults() -> None:
     assert doubts_about_stations(network()) == []
 
 
-def test_each_faulty_station_is_named_with_the_option_that_leaves_it_out() -> None:
+def test_doubts_about_stations_names_each_faulty_station_with_a_remedy() -> None:
     silent, still, off = doubts_about_stations(faults().assign(E=network()["E"]))
     assert silent == (
         "B has no reading in the last 10 times at which others were read: "
@@ -49,7 +49,7 @@ def test_each_faulty_station_is_named_with_the_option_that_leaves_it_out() -> No
     assert empty == ["H has no reading at all: FileOptions(without=['H']) leaves it out"]
 
 
-def test_a_station_that_repeats_a_value_for_long_and_goes_on_is_named_with_its_times() -> None:
+def test_doubts_about_stations_names_the_times_of_a_long_repetition() -> None:
     table = network(120)
     table.iloc[30:60, 3] = 0.7
     table.iloc[40, 3] = np.nan  # a gap does not end it
@@ -61,7 +61,7 @@ def test_a_station_that_repeats_a_value_for_long_and_goes_on_is_named_with_its_t
     assert doubts_about_stations(table.assign(D=table["D"].where(table["D"] != 0.7))) == []
 
 
-def test_values_that_are_usual_at_a_station_or_that_many_repeat_are_no_stretch() -> None:
+def test_doubts_about_stations_ignores_usual_values_and_common_repetitions() -> None:
     night = network(240)
     night[:] = np.where((np.arange(240) % 24 < 9)[:, None], 0.0, night)
     night.iloc[100:140, 2] = 0.0  # a dark day
@@ -71,7 +71,7 @@ def test_values_that_are_usual_at_a_station_or_that_many_repeat_are_no_stretch()
     assert doubts_about_stations(calm) == []
 
 
-def test_places_that_differ_as_places_do_do_not_stand_out_in_small_networks() -> None:
+def test_doubts_about_stations_rarely_names_a_sound_station_of_few() -> None:
     rng, found = np.random.default_rng(1), 0
     for _ in range(300):
         levels = rng.standard_normal(5)
@@ -81,7 +81,7 @@ def test_places_that_differ_as_places_do_do_not_stand_out_in_small_networks() ->
     assert found <= 12  # without the correction for few places 24
 
 
-def test_a_station_stands_still_only_where_it_never_did_and_others_do_not() -> None:
+def test_rounds_find_no_stuck_station_in_dry_nights_or_usual_steps() -> None:
     rain = network()
     rain.iloc[-STUCK_ROUNDS:] = 0.0  # a dry night
     assert not Rounds.of_table(rain).stuck.any()
@@ -91,7 +91,7 @@ def test_a_station_stands_still_only_where_it_never_did_and_others_do_not() -> N
 
 
 @pytest.mark.parametrize("long", [False, True])
-def test_data_info_and_sensor_field_name_faulty_stations_until_they_are_left_out(
+def test_data_info_and_sensor_field_name_faulty_stations_unless_excluded(
     command: Command, long: bool
 ) -> None:
     table = faults()
@@ -114,7 +114,7 @@ def test_data_info_and_sensor_field_name_faulty_stations_until_they_are_left_out
 
 
 @pytest.mark.parametrize("long", [False, True])
-def test_a_station_to_leave_out_that_is_not_there_is_an_error(long: bool) -> None:
+def test_sensor_field_refuses_to_exclude_an_absent_station(long: bool) -> None:
     wide = network().reset_index()
     table = wide.melt("time", var_name="station") if long else wide
     with pytest.raises(
@@ -123,7 +123,7 @@ def test_a_station_to_leave_out_that_is_not_there_is_an_error(long: bool) -> Non
         sensor_field(table, SITES, options=FileOptions(without=["Z"]))
 
 
-def test_a_step_that_would_average_most_readings_away_is_not_proposed(command: Command) -> None:
+def test_data_info_proposes_no_step_that_averages_most_readings_away(command: Command) -> None:
     rows = ["01/13/2026 1:00 AM,1,2,3", "01/13/2026 9:00 AM,2,3,4", "01/19/2026 1:00 PM,3,4,5"]
     Path("ampm.csv").write_text("time,A,B,C\n" + "\n".join(rows) + "\n")
     (facts,) = json.loads(check_success(command("data", "info", "ampm.csv", "--format", "json")))[
@@ -133,7 +133,7 @@ def test_a_step_that_would_average_most_readings_away_is_not_proposed(command: C
     assert "7D" not in check_success(command("data", "info", "ampm.csv"))
 
 
-def test_sensor_field_says_that_steps_of_irregular_times_differ_unless_every_is_given() -> None:
+def test_sensor_field_reports_irregular_steps_unless_every_is_given() -> None:
     times = pd.Timestamp("2026-01-01") + pd.to_timedelta([0, 70, 100, 1500], unit="min")
     values = pd.DataFrame(np.arange(8.0).reshape(4, 2), index=times, columns=["A", "B"])
     text = "a step is a row, 0 days 00:30:00 to 0 days 23:20:00 after the last: every="

@@ -27,7 +27,7 @@ def made(values: Any = VALUES, sites: Any = SITES, **more: Any) -> TableProblem:
     return sensor_field(values, sites, **{"noise_variance": 1.0, **more})
 
 
-def test_the_table_and_the_places_are_the_problem() -> None:
+def test_sensor_field_returns_values_and_places_as_a_problem() -> None:
     problem = made(unit="°C", name="hall")
     assert isinstance(problem, Problem)
     np.testing.assert_array_equal(problem.values, VALUES.to_numpy())
@@ -69,7 +69,7 @@ FORMS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_gives_the_same_table(form: str) -> None:
+def test_sensor_field_reads_every_form_of_the_same_table(form: str) -> None:
     problem = made(FORMS[form](VALUES))
     np.testing.assert_array_equal(problem.values, VALUES.to_numpy())
     assert problem.summary.startswith("3 sensors, 2026-01-01 00:00:00 to 2026-01-01 00:50:00 (6")
@@ -87,7 +87,9 @@ def test_every_form_gives_the_same_table(form: str) -> None:
         (None, None, slice(None)),
     ],
 )
-def test_from_one_time_to_another(start: str | None, end: str | None, rows: slice) -> None:
+def test_sensor_field_selects_times_from_start_to_end(
+    start: str | None, end: str | None, rows: slice
+) -> None:
     for table in (VALUES, VALUES[::-1]):
         problem = made(table, start=start, end=end)
         np.testing.assert_array_equal(problem.values, VALUES.to_numpy()[rows])
@@ -109,12 +111,14 @@ def test_from_one_time_to_another(start: str | None, end: str | None, rows: slic
         (False, "2027", None, "start=2027 .*end=None.* 2026"),
     ],
 )
-def test_spans_that_cannot_be(numbers: bool, start: Any, end: Any, message: str) -> None:
+def test_sensor_field_refuses_an_invalid_start_or_end(
+    numbers: bool, start: Any, end: Any, message: str
+) -> None:
     table = VALUES.set_axis(np.arange(6.0), axis=0) if numbers else VALUES
     assert_refused(ValueError, message, made, table, start=start, end=end)
 
 
-def test_dates_of_a_column_say_together_what_comes_first() -> None:
+def test_parse_times_infers_day_or_month_first_from_the_column() -> None:
     days = ["02/03/2026", "03/31/2026 10:30", "03/02/2026 1:30 PM", "2026-12-31", "2026-12-31T10Z"]
     found = parse_times(days)
     first = ["2026-02-03 00:00:00", "2026-03-31 10:30:00", "2026-03-02 13:30:00"]
@@ -131,7 +135,7 @@ def test_dates_of_a_column_say_together_what_comes_first() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "cp1252"])
-def test_files_of_a_german_spreadsheet(encoding: str, tmp_path: Path) -> None:
+def test_sensor_field_reads_files_of_a_german_spreadsheet(encoding: str, tmp_path: Path) -> None:
     names = ["Köln, Süd", "Gießen", "Lübeck"]
     values = VALUES.set_axis(names, axis=1) + 0.25
     values.index = values.index.strftime("%d.%m.%Y %H:%M:%S")
@@ -145,14 +149,14 @@ def test_files_of_a_german_spreadsheet(encoding: str, tmp_path: Path) -> None:
     assert problem.labels == tuple(names)
 
 
-def test_a_comma_within_a_cell_is_no_decimal_comma_where_commas_separate(tmp_path: Path) -> None:
+def test_read_table_keeps_a_comma_within_a_quoted_cell(tmp_path: Path) -> None:
     path = tmp_path / "values.csv"
     path.write_text('time,a\n1,"1,5"\n', encoding="utf-8")
     assert list(read_table(path)["a"]) == ["1,5"]
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet", "tsv", "semicolons.csv"])
-def test_files(ending: str, tmp_path: Path) -> None:
+def test_sensor_field_reads_files_of_every_format(ending: str, tmp_path: Path) -> None:
     values, sites = tmp_path / f"values.{ending}", tmp_path / f"sites.{ending}"
     separator = {"tsv": "\t", "semicolons.csv": ";"}.get(ending, ",")
     if ending == "parquet":
@@ -171,7 +175,7 @@ def test_files(ending: str, tmp_path: Path) -> None:
     assert (problem.unit, problem.noise_variance) == ("K", 2.0)
 
 
-def test_a_table_without_times_counts_its_rows(tmp_path: Path) -> None:
+def test_sensor_field_numbers_the_rows_of_a_table_without_times(tmp_path: Path) -> None:
     values = pd.DataFrame(VALUES.to_numpy(), columns=["7", "8", "9"])
     problem = made(values)
     np.testing.assert_array_equal(problem.values, VALUES.to_numpy())
@@ -180,7 +184,7 @@ def test_a_table_without_times_counts_its_rows(tmp_path: Path) -> None:
     np.testing.assert_array_equal(made(tmp_path / "values.csv").values, VALUES.to_numpy())
 
 
-def test_ids_are_texts_in_the_first_column_or_the_index() -> None:
+def test_sensor_field_reads_ids_from_the_first_column_or_index() -> None:
     numbers = SITES.assign(id=[7, 8, 9])
     for sites in (numbers, numbers.set_index("id"), SITES.rename(columns={"id": "whatever"})):
         np.testing.assert_array_equal(made(sites=sites).points, SITES[["x", "y"]])
@@ -192,7 +196,7 @@ def test_ids_are_texts_in_the_first_column_or_the_index() -> None:
 # --- coordinates
 
 
-def test_degrees_become_kilometres() -> None:
+def test_sensor_field_converts_degrees_to_kilometres() -> None:
     latitude, longitude = np.array([42.0, 42.1, 41.9]), np.array([-73.0, -73.2, -73.1])
     expected = kilometres(latitude, longitude)
     for names in (("latitude", "longitude"), ("Lat", "LNG"), ("SITE_LATITUDE", "Site Longitude")):
@@ -205,7 +209,7 @@ def test_degrees_become_kilometres() -> None:
     np.testing.assert_array_equal(kept, kilometres(latitude[:2], longitude[:2]))
 
 
-def test_planes_and_chosen_columns() -> None:
+def test_sensor_field_takes_coordinates_from_named_or_other_columns() -> None:
     sites = SITES.assign(z=[5.0, 6.0, 7.0], floor=[1, 2, 3])
     np.testing.assert_array_equal(made(sites=sites).points, sites[["x", "y", "z"]])
     unnamed = SITES.set_axis(["id", "a", "b"], axis=1)
@@ -229,12 +233,12 @@ SITES_THAT_CANNOT_BE = {
 
 
 @pytest.mark.parametrize("wrong", SITES_THAT_CANNOT_BE)
-def test_sites_that_cannot_be(wrong: str) -> None:
+def test_sensor_field_refuses_invalid_sites(wrong: str) -> None:
     sites, message = SITES_THAT_CANNOT_BE[wrong]
     assert_refused(ValueError, message, made, sites=sites)
 
 
-def test_a_site_without_coordinates_is_left_out() -> None:
+def test_sensor_field_omits_a_site_without_coordinates() -> None:
     problem = made(sites=SITES.assign(x=[0.0, np.nan, 1.0]))
     assert problem.labels == ("7", "9")
     assert "without coordinates: '8'" in problem.summary
@@ -270,7 +274,7 @@ cells = st.lists(
 
 @settings(deadline=None, max_examples=25)
 @given(cells, st.booleans())
-def test_gaps_are_filled_linearly_in_time(rows: list[tuple[Any, ...]], dates: bool) -> None:
+def test_sensor_field_fills_gaps_linearly_in_time(rows: list[tuple[Any, ...]], dates: bool) -> None:
     table = pd.DataFrame(rows, columns=["t", "7", "8"]).astype(float)
     if dates:
         table["t"] = pd.Timestamp("2026-03-01") + pd.to_timedelta(table["t"], unit="min")
@@ -290,7 +294,9 @@ def test_gaps_are_filled_linearly_in_time(rows: list[tuple[Any, ...]], dates: bo
     st.integers(1, 90),
     st.booleans(),
 )
-def test_even_steps_are_means(rows: list[tuple[int, int]], width: int, dates: bool) -> None:
+def test_sensor_field_averages_readings_of_each_even_step(
+    rows: list[tuple[int, int]], width: int, dates: bool
+) -> None:
     table = pd.DataFrame(rows, columns=["t", "7"]).astype(float)
     table["8"] = -table["7"]
     start = pd.Timestamp("2026-03-01")
@@ -312,7 +318,7 @@ def test_even_steps_are_means(rows: list[tuple[int, int]], width: int, dates: bo
     np.testing.assert_allclose(problem.values[:, 1], -problem.values[:, 0])
 
 
-def test_sensors_with_too_few_readings_are_left_out() -> None:
+def test_sensor_field_omits_sensors_with_too_few_readings() -> None:
     values = VALUES.copy()
     values.loc[TIMES[:2], "9"] = np.nan
     values.loc[TIMES[5], "7"] = np.nan
@@ -326,7 +332,7 @@ def test_sensors_with_too_few_readings_are_left_out() -> None:
     assert_refused(ValueError, r"lie in .0, 1., got 1\.5", made, minimum_completeness=1.5)
 
 
-def test_texts_that_mean_a_gap(tmp_path: Path) -> None:
+def test_sensor_field_reads_empty_cells_and_na_as_gaps(tmp_path: Path) -> None:
     text = VALUES.astype(str)
     text.iloc[0, 0], text.iloc[1, 1], text.iloc[2, 2] = "", "NA", "  "
     text.to_csv(tmp_path / "v.csv")
@@ -362,7 +368,7 @@ VALUES_THAT_CANNOT_BE: dict[str, tuple[pd.DataFrame, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("wrong", VALUES_THAT_CANNOT_BE)
-def test_values_that_cannot_be(wrong: str) -> None:
+def test_sensor_field_refuses_invalid_values(wrong: str) -> None:
     values, more, message = VALUES_THAT_CANNOT_BE[wrong]
     assert_refused(ValueError, message, made, values, **more)
 
@@ -370,7 +376,7 @@ def test_values_that_cannot_be(wrong: str) -> None:
 # --- noise
 
 
-def test_noise_of_readings_is_unknown_unless_it_is_given() -> None:
+def test_sensor_field_without_noise_variance_can_be_compared() -> None:
     table = pd.DataFrame(np.random.default_rng(1).standard_normal((40, 3)), columns=["7", "8", "9"])
     problem = made(table, noise_variance=None)
     assert problem.noise_variance is None
@@ -378,7 +384,7 @@ def test_noise_of_readings_is_unknown_unless_it_is_given() -> None:
     assert (rows["answered"].sum(), len(rows)) == (24, 24)
 
 
-def test_nothing_is_added_to_readings() -> None:
+def test_simulator_expert_adds_no_noise_to_readings() -> None:
     rng = np.random.default_rng(2)
     table = pd.DataFrame(rng.standard_normal((50, 3)), columns=["7", "8", "9"])
     problem = made(table, noise_variance=None)
@@ -392,13 +398,13 @@ def test_nothing_is_added_to_readings() -> None:
 # --- two files for the command line
 
 
-def test_two_files_are_needed(tmp_path: Path) -> None:
+def test_make_problem_refuses_a_sensor_field_without_two_files(tmp_path: Path) -> None:
     for files in ([], [tmp_path / "v.csv"]):
         match = f'"sensor-field" reads files: give 2 by --data FILE, got {len(files)}'
         assert_refused(ValueError, match, make_problem, "sensor-field", files, None)
 
 
-def test_what_is_wrong_names_its_file(tmp_path: Path) -> None:
+def test_sensor_field_names_the_file_of_an_error(tmp_path: Path) -> None:
     one, other = tmp_path / "v.csv", tmp_path / "s.csv"
     VALUES.to_csv(one)
     for sites, match in (

@@ -70,7 +70,7 @@ LIFTED: list[Any] = [Lifted(name, horizon=5) for name in MINIMA]
 
 
 @pytest.mark.parametrize("problem", MADE_UP + DRIFTING + LIFTED, ids=lambda each: each.name)
-def test_problems_keep_to_the_protocol(problem: Any) -> None:
+def test_synthetic_problems_follow_the_protocol(problem: Any) -> None:
     assert isinstance(problem, Problem)
     X = problem.domain.sample(20, np.random.default_rng(0))
     for t in (1.0, 2.0, float(problem.horizon)):
@@ -102,11 +102,11 @@ def bump(x: float, t: float) -> float:
 
 @given(x=st.floats(-50, 50), t=st.floats(0, 1e4))
 @settings(deadline=None)
-def test_bump_is_its_formula(x: float, t: float) -> None:
+def test_drifting_bump_matches_its_formula(x: float, t: float) -> None:
     assert DriftingBump().value(np.array([[x]]), t)[0] == pytest.approx(bump(x, t), abs=1e-12)
 
 
-def test_best_of_the_bump() -> None:
+def test_drifting_bump_returns_the_best_reward_of_a_grid() -> None:
     grid = np.linspace(-50, 50, 200_001)[:, None]
     box, few = DriftingBump(candidates=0), DriftingBump(candidates=37)
     for t in (1.0, 9.0, 22.0, 40.0, 67.0, 333.7):
@@ -114,7 +114,7 @@ def test_best_of_the_bump() -> None:
         assert few.best(t) == few.value(few.domain.X, t).max()  # type: ignore[union-attr]
 
 
-def test_variation_of_the_bump() -> None:
+def test_drifting_bump_variation_matches_a_grid() -> None:
     problem = DriftingBump(candidates=11, horizon=40)
     x = np.linspace(-50, 50, 20_001)[:, None]
     steps = [np.abs(problem.value(x, t + 1) - problem.value(x, t)).max() for t in range(1, 40)]
@@ -123,9 +123,7 @@ def test_variation_of_the_bump() -> None:
 
 
 @pytest.mark.parametrize(("amplitude", "speed"), [(5.0, 0.1), (30.0, 0.05), (5.0, 2.0)])
-def test_variation_of_the_bump_in_its_rkhs_is_that_of_dense_algebra(
-    amplitude: float, speed: float
-) -> None:
+def test_drifting_bump_rkhs_variation_matches_dense_algebra(amplitude: float, speed: float) -> None:
     problem = DriftingBump(amplitude=amplitude, speed=speed, horizon=40)
     x = np.linspace(-70, 70, 281)[:, None]
     values = np.array([problem.value(x, t) for t in range(1, 41)])
@@ -136,7 +134,7 @@ def test_variation_of_the_bump_in_its_rkhs_is_that_of_dense_algebra(
     assert problem.variation <= problem.rkhs_variation
 
 
-def test_variation_of_a_bump_that_stands_still_is_none_in_its_rkhs() -> None:
+def test_drifting_bump_rkhs_variation_is_zero_without_motion() -> None:
     assert DriftingBump(horizon=1).rkhs_variation == 0.0
     assert (
         DriftingBump(speed=0.0).rkhs_variation == DriftingBump(amplitude=0.0).rkhs_variation == 0.0
@@ -146,7 +144,7 @@ def test_variation_of_a_bump_that_stands_still_is_none_in_its_rkhs() -> None:
 # --- drift of a Gaussian process ------------------------------------------------------------------
 
 
-def test_drift_is_an_exact_recursion() -> None:
+def test_gp_drift_follows_its_exact_recursion() -> None:
     problem = GPDrift(0.2, points_per_axis=3, length_scale=0.5, horizon=4000, seed=4)
     path = problem.path
     fresh = (path[1:] - math.sqrt(0.8) * path[:-1]) / math.sqrt(0.2)
@@ -158,7 +156,7 @@ def test_drift_is_an_exact_recursion() -> None:
     np.testing.assert_allclose(fresh[1:].T @ fresh[:-1] / len(fresh), 0, atol=tolerance)
 
 
-def test_drift_starts_from_the_prior() -> None:
+def test_gp_drift_starts_from_the_prior() -> None:
     first = np.array(
         [GPDrift(points_per_axis=3, horizon=1, seed=seed).path[0] for seed in range(1500)]
     )
@@ -168,7 +166,7 @@ def test_drift_starts_from_the_prior() -> None:
     assert abs((first[1:] * first[:-1]).mean()) < 5 / math.sqrt(1500)
 
 
-def test_drift_is_looked_up_by_candidate_and_step() -> None:
+def test_gp_drift_returns_values_by_candidate_and_step() -> None:
     problem = GPDrift(points_per_axis=4, horizon=10, seed=1)
     rows = [3, 0, 15, 3]
     np.testing.assert_array_equal(problem.value(problem.domain.X[rows], 4.0), problem.path[3, rows])
@@ -183,7 +181,7 @@ def test_drift_is_looked_up_by_candidate_and_step() -> None:
 # --- switches -------------------------------------------------------------------------------------
 
 
-def test_a_switching_reward_stands_still_and_then_jumps() -> None:
+def test_switching_changes_rewards_only_at_switches() -> None:
     problem = Switching(every=7, candidates=21, horizon=30, seed=3)
     X = problem.domain.X
     values = np.array([problem.value(X, t) for t in range(1, 31)])
@@ -198,7 +196,7 @@ def test_a_switching_reward_stands_still_and_then_jumps() -> None:
     np.testing.assert_array_equal(problem.value(X, 8.0), values[7])
 
 
-def test_pieces_are_draws_of_the_prior() -> None:
+def test_switching_draws_each_piece_from_the_prior() -> None:
     problem = Switching(every=1, candidates=6, length_scale=0.3, horizon=4000)
     K = problem.kernel(problem.domain.X)
     covariance = problem.path.T @ problem.path / 4000
@@ -206,7 +204,7 @@ def test_pieces_are_draws_of_the_prior() -> None:
     assert abs((problem.path[1:] * problem.path[:-1]).mean()) < 5 / math.sqrt(4000)
 
 
-def test_a_reward_without_a_switch_does_not_vary() -> None:
+def test_switching_has_no_variation_without_a_switch() -> None:
     assert Switching(every=50, candidates=9, horizon=50).variation == 0.0
     assert Switching(every=1, candidates=9, horizon=1).variation == 0.0
 
@@ -215,7 +213,7 @@ def test_a_reward_without_a_switch_does_not_vary() -> None:
 
 
 @pytest.mark.parametrize("t", [0.0, 0.99, -1.0, 31.0, math.nan, math.inf])
-def test_drift_is_known_at_its_steps_and_switching_until_its_horizon(t: float) -> None:
+def test_gp_drift_and_switching_refuse_times_outside_their_range(t: float) -> None:
     drift, switching = MADE_UP[2:4]
     at_steps = r"gp-drift is defined at t = 1, 2, \.\.\., 30; got t = "
     assert_refused(ValueError, rf"{at_steps}2.5", drift.best, 2.5)
@@ -224,18 +222,18 @@ def test_drift_is_known_at_its_steps_and_switching_until_its_horizon(t: float) -
         assert_refused(ValueError, f"{says}{t}", problem.best, t)
 
 
-def test_a_landscape_that_no_memory_holds() -> None:
+def test_generalised_moving_peaks_refuse_more_numbers_than_memory_holds() -> None:
     assert_refused(
         ValueError, f"store {2**53 * 500} numbers, more than", GeneralisedMovingPeaks, peaks=2**53
     )
 
 
 @pytest.mark.parametrize("make", [AutoregressiveArms, BannersByDay, TimedParabola])
-def test_a_horizon_that_no_memory_holds(make: Any) -> None:
+def test_problems_refuse_a_horizon_too_large_for_memory(make: Any) -> None:
     assert_refused(ValueError, f"horizon .*{2**40}", make, horizon=2**40)
 
 
-def test_a_peak_appears() -> None:
+def test_new_peak_grows_a_higher_peak_during_the_run() -> None:
     problem = NewPeak(candidates=101, appears=10, horizon=40)
     places = [
         float(problem.domain.X[problem.value(problem.domain.X, t).argmax(), 0]) for t in (9, 30)
@@ -252,7 +250,7 @@ def test_a_peak_appears() -> None:
 # --- peaks ------------------------------------------------------------------------------------------
 
 
-def test_reflection_is_as_by_two_mirrors() -> None:
+def test_reflect_returns_values_to_the_interval() -> None:
     values = np.array([-3.0, 0.0, 4.0, 10.0, 12.5, 27.0])
     np.testing.assert_allclose(reflect(values, 0.0, 10.0), [3.0, 0.0, 4.0, 10.0, 7.5, 7.0])
 
@@ -267,7 +265,7 @@ def plain_peaks(problem: MovingPeaks, x: np.ndarray[Any, Any], t: int) -> float:
     return max(found)
 
 
-def test_moving_peaks_are_their_formula() -> None:
+def test_moving_peaks_match_their_formula() -> None:
     problem = MovingPeaks(horizon=100, seed=3)
     X = problem.domain.sample(10, np.random.default_rng(0))
     for t in (1, 25, 26, 100):
@@ -299,7 +297,7 @@ def plain_gmpb(problem: GeneralisedMovingPeaks, x: np.ndarray[Any, Any], t: int)
     return float(max(found))
 
 
-def test_generalised_peaks_are_their_formula() -> None:
+def test_generalised_moving_peaks_match_their_formula() -> None:
     problem = GeneralisedMovingPeaks(dimension=3, horizon=100, seed=2)
     X = problem.domain.sample(10, np.random.default_rng(0))
     X = np.vstack([X, problem.landscapes["centres"][0][0]])
@@ -314,7 +312,7 @@ def test_generalised_peaks_are_their_formula() -> None:
 # --- arms -------------------------------------------------------------------------------------------
 
 
-def test_arms_switch_where_they_should() -> None:
+def test_switching_arms_switch_at_scaled_times() -> None:
     assert SwitchingArms().switches == (1500, 5000)
     problem = SwitchingArms(horizon=200)
     X = problem.domain.X
@@ -324,7 +322,7 @@ def test_arms_switch_where_they_should() -> None:
     np.testing.assert_allclose(np.abs(problem.path).max(axis=1), 0.8)
 
 
-def test_the_autoregression_has_unit_variance() -> None:
+def test_autoregressive_coefficients_give_unit_variance() -> None:
     coefficients, variance = autoregressive_coefficients()
     assert coefficients.sum() == pytest.approx(0.97)
     assert coefficients[1] / coefficients[0] == pytest.approx(np.exp(-1 / 6))
@@ -338,7 +336,7 @@ def test_the_autoregression_has_unit_variance() -> None:
 
 
 @pytest.mark.slow
-def test_the_field_has_the_correlation_it_says() -> None:
+def test_autoregressive_arms_have_the_documented_correlation() -> None:
     problem = AutoregressiveArms(side=3)
     line = np.array([[0.0, 1, 0], [1, 0, 1], [0, 1, 0]])
     adjacency = np.kron(line, np.eye(3)) + np.kron(np.eye(3), line)
@@ -349,7 +347,7 @@ def test_the_field_has_the_correlation_it_says() -> None:
     assert paths.var() == pytest.approx(1.25, rel=0.1)  # of the process, and of its means
 
 
-def test_arms_wear_out_for_who_plays_them_alone() -> None:
+def test_wearing_arms_lose_reward_only_in_the_run_that_plays_them() -> None:
     problem = WearingArms(arms=5, loss=0.5)
     mine, other = problem.begin(), problem.begin()
     x = problem.domain.X[2:3]
@@ -361,7 +359,7 @@ def test_arms_wear_out_for_who_plays_them_alone() -> None:
     assert isinstance(mine, Problem)
 
 
-def test_a_comparison_wears_each_run_by_itself() -> None:
+def test_comparison_wears_arms_of_each_run_separately() -> None:
     problem = WearingArms(arms=6, loss=0.2, horizon=30)
     runs = list(iterate(Comparison(problem, ["uniform", "gp-ucb"], 2)))
     for run in runs:
@@ -377,7 +375,7 @@ def test_a_comparison_wears_each_run_by_itself() -> None:
 # --- the command line -------------------------------------------------------------------------------
 
 
-def test_problems_are_known_by_name_and_by_module() -> None:
+def test_make_problem_finds_problems_by_name_and_module() -> None:
     for name in ("moving-peaks", "gmpb", "ar-arms", "wearing-arms", "exoskeleton", "xopt-drift"):
         made = make_problem(name, [], None)
         assert made.name == name
@@ -386,7 +384,7 @@ def test_problems_are_known_by_name_and_by_module() -> None:
         assert name in PROBLEMS
 
 
-def test_xopts_parabola_swings_and_wanders_off_after_fifty_seconds() -> None:
+def test_timed_parabola_matches_its_formula_before_and_after_fifty_seconds() -> None:
     problem = TimedParabola(candidates=0, horizon=1500)
     for step in (1, 137, 499, 500, 1400):
         seconds = step / 10
@@ -440,7 +438,7 @@ def searched(problem: Any, t: float) -> float:
 @pytest.mark.parametrize(
     "text", [*(each for each in NAMES if each not in LIMITED), *BOXES, *LIFTED_TEXTS]
 )
-def test_no_search_ends_above_it_and_one_reaches_it(text: str) -> None:
+def test_best_of_every_problem_matches_an_independent_search(text: str) -> None:
     problem: Any = make_problem(text + LOW.get(text, ""), [], 60)
     if hasattr(problem, "realise"):
         problem = problem.realise(3)
@@ -451,7 +449,7 @@ def test_no_search_ends_above_it_and_one_reaches_it(text: str) -> None:
         assert found == pytest.approx(best, abs=2e-2 * scale)
 
 
-def test_every_problem_of_a_board_is_among_them() -> None:
+def test_searched_problems_cover_every_suite() -> None:
     played = (text for suite in SUITES.values() for text in suite.problems)
     assert {text.partition(":")[0] for text in played} <= set(NAMES)
 
@@ -462,7 +460,9 @@ WITH_LIMITS = [BumpAndWall(horizon=30), HeatPump(horizon=30), QuietNetwork(horiz
 
 
 @pytest.mark.parametrize("problem", WITH_LIMITS, ids=lambda problem: problem.name)
-def test_the_best_point_satisfies_the_limit_and_so_does_the_start(problem: LimitedProblem) -> None:
+def test_limited_problems_have_a_safe_start_and_a_best_point_within_limits(
+    problem: LimitedProblem,
+) -> None:
     (limit,), X = problem.limits, problem.domain.X
     forbids = 0
     for seed in range(5):
@@ -480,7 +480,7 @@ def test_the_best_point_satisfies_the_limit_and_so_does_the_start(problem: Limit
     assert loud.best(14) == loud.rewards_at(14).max()
 
 
-def test_a_comparison_plays_bandits_under_the_limits_and_counts_violations() -> None:
+def test_compare_applies_limits_and_counts_violations() -> None:
     table = compare(BumpAndWall(horizon=9), ["gp-ucb", "uniform"], seeds=2)
     rows = table.to_dict("records")
     assert summarise(table)["violations_per_step"].between(0.0, 1.0).all()
@@ -496,7 +496,7 @@ def test_a_comparison_plays_bandits_under_the_limits_and_counts_violations() -> 
     assert set(starts) == set(drawn.safe[:, 0])
 
 
-def test_without_limits_nothing_is_counted() -> None:
+def test_compare_counts_no_violations_without_limits() -> None:
     rows = compare(DriftingBump(candidates=21, horizon=3), ["uniform"], seeds=1)
     assert "violations" not in rows
     assert "violations_per_step" not in summarise(rows)

@@ -23,7 +23,7 @@ def table_problem(
     return TableProblem(np.asarray(values), np.asarray(points), **given)
 
 
-def test_table_problem_by_hand() -> None:
+def test_table_problem_matches_hand_calculation() -> None:
     problem = table_problem()
     assert problem.horizon == 3
     assert [problem.best(t) for t in (1, 2.0, np.float64(3))] == [3.0, 4.0, 6.0]
@@ -37,13 +37,13 @@ def test_table_problem_by_hand() -> None:
     np.testing.assert_allclose(references(TABLE[:, ::-1])[:4], expected, rtol=1e-14)
 
 
-def test_table_of_one_step() -> None:
+def test_table_problem_of_one_step_has_no_variation() -> None:
     problem = table_problem(TABLE[:1])
     assert problem.variation is None
     assert problem.references()[:4] == (1.0, 0.0, 1.0, 1.0)
 
 
-def test_references_keep_to_what_is_allowed() -> None:
+def test_references_respect_the_allowed_places() -> None:
     """By hand: the best of a step is 2, 4 and 5; a fixed site that is not allowed is left for a draw."""
     allowed = np.array([[True, False, True], [True, True, False], [True, False, True]])
     found = references(TABLE, allowed)
@@ -59,7 +59,7 @@ def test_references_keep_to_what_is_allowed() -> None:
 
 
 @pytest.mark.parametrize("points", [1, 2, 3, 4, 9])
-def test_references_of_several_points_against_all_subsets(points: int) -> None:
+def test_references_of_several_points_match_all_subsets(points: int) -> None:
     rng = np.random.default_rng(points)
     values = rng.integers(0, 4, (6, 4)).astype(float)  # with ties
     allowed = rng.random((6, 4)) < 0.8
@@ -94,18 +94,18 @@ def test_references_of_several_points_against_all_subsets(points: int) -> None:
     "wrong",
     [np.ones((3, 2), dtype=bool), np.ones((3, 3)), np.diag([True, True, False]), True, "yes"],
 )
-def test_a_mask_of_another_form_is_refused(wrong: object) -> None:
+def test_references_refuse_an_invalid_mask(wrong: object) -> None:
     assert_refused(ValueError, "allowed must", references, TABLE, wrong)
 
 
 @pytest.mark.parametrize("t", [0, 4, 1.5, -1, float("nan"), float("inf")])
-def test_times_outside_the_table(t: float) -> None:
+def test_table_problem_refuses_times_outside_the_table(t: float) -> None:
     message = rf"t must .*{t}"
     assert_refused(ValueError, message, table_problem().value, np.array([[0.0]]), t)
     assert_refused(ValueError, message, table_problem().best, t)
 
 
-def test_tables_that_cannot_be() -> None:
+def test_table_problem_refuses_invalid_arguments() -> None:
     assert_refused(ValueError, "must be candidates", table_problem().value, np.array([[0.5]]), 1)
     assert_refused(ValueError, "points must .*2", table_problem, points=[[0], [1]])
     assert_refused(
@@ -123,7 +123,7 @@ def test_tables_that_cannot_be() -> None:
 # --- tables of rewards
 
 
-def test_a_table_that_stands_still(tmp_path: Path) -> None:
+def test_table_reads_constant_rewards_and_estimates_noise(tmp_path: Path) -> None:
     path = tmp_path / "my rewards.csv"
     path.write_text("a,reward\n0,1e8\n0,100000001\n1,0\n")
     assert table(path).noise_variance == 0.5
@@ -139,7 +139,7 @@ def test_a_table_that_stands_still(tmp_path: Path) -> None:
         assert made.domain.X.std(axis=0) == pytest.approx([1.0, 1.0])
 
 
-def test_a_table_that_drifts(tmp_path: Path) -> None:
+def test_table_reads_rewards_that_change_with_time(tmp_path: Path) -> None:
     rows = [(x, t, x * t) for t in (3, 1, 2) for x in (1.0, -2.0)]
     frame = pd.DataFrame(rows, columns=["x", "Time", "gain"])
     for path in (tmp_path / "a.csv", tmp_path / "a.parquet"):
@@ -163,7 +163,7 @@ def test_a_table_that_drifts(tmp_path: Path) -> None:
         ("x,t,reward\n1,1,2\n1,1,3\n", r"two rewards of \[1.0\] at time 1"),
     ],
 )
-def test_tables_that_are_none(tmp_path: Path, text: str, message: str) -> None:
+def test_table_refuses_invalid_files(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "t.csv"
     path.write_text(text)
     assert_refused(ValueError, message, table, path)
@@ -172,7 +172,7 @@ def test_tables_that_are_none(tmp_path: Path, text: str, message: str) -> None:
 # --- the reference that reads every place at every step
 
 
-def test_all_read_learns_what_persists() -> None:
+def test_forecaster_predicts_better_than_the_last_reading() -> None:
     rng = np.random.default_rng(2)
     site, fast, table = rng.normal(0, 2, 12), np.zeros(12), []
     for _ in range(300):
@@ -183,7 +183,7 @@ def test_all_read_learns_what_persists() -> None:
     assert (errors[50:] ** 2).mean() < 0.85 * (np.diff(values, axis=0)[50:] ** 2).mean()
 
 
-def test_regret_is_that_of_the_largest_forecast() -> None:
+def test_references_all_read_is_the_regret_of_the_largest_forecast() -> None:
     values = np.cumsum(np.random.default_rng(4).normal(0, 1, (40, 6)), axis=0)
     steps = zip(Forecaster().forecasts(values), values[1:], strict=True)
     regret = [now.max() - now[np.argmax(expected)] for expected, now in steps]
