@@ -131,7 +131,7 @@ def test_candidates_break_exact_ties_uniformly() -> None:
     assert chisquare(counts[1::2]).pvalue > 0.01
 
 
-def test_acquisition_argmax_accepts_infinite_scores_and_refuses_others() -> None:
+def test_acquisition_argmax_accepts_infinite_scores_and_refuses_nan() -> None:
     assert acquisition_argmax([0.0, -np.inf, np.inf, 3.0], SQUARE.X, generator()) == 2
     assert acquisition_argmax([-np.inf] * 4, SQUARE.X, generator()) in range(4)
     with pytest.raises(ValueError, match=r"must have shape \(4,\), got \(3,\)"):
