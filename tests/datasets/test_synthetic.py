@@ -250,7 +250,7 @@ def test_new_peak_grows_a_higher_peak_during_the_run() -> None:
 # --- peaks ------------------------------------------------------------------------------------------
 
 
-def test_reflect_returns_values_to_the_interval() -> None:
+def test_reflect_mirrors_values_into_the_interval() -> None:
     values = np.array([-3.0, 0.0, 4.0, 10.0, 12.5, 27.0])
     np.testing.assert_allclose(reflect(values, 0.0, 10.0), [3.0, 0.0, 4.0, 10.0, 7.5, 7.0])
 

@@ -55,18 +55,18 @@ def test_candidates_keep_a_read_only_copy() -> None:
         ([[0.0], [-0.0]], "row 1 repeats row 0"),
     ],
 )
-def test_candidates_refuse(X: Any, message: str) -> None:
+def test_candidates_refuse_invalid_points(X: Any, message: str) -> None:
     assert_refused(ValueError, message, Candidates, X)
 
 
 @pytest.mark.parametrize("rows", [0, "", b"", {}])
-def test_columns_and_rows_come_in_a_sequence(rows: Any) -> None:
+def test_candidates_refuse_context_and_retired_without_a_sequence(rows: Any) -> None:
     X = [[0.0, 1.0], [1.0, 1.0]]
     assert_refused(ValueError, "retired must", Candidates, X, retired=rows)
     assert_refused(ValueError, "context must", Candidates, X, context=rows)
 
 
-def test_grid_runs_through_every_point() -> None:
+def test_candidates_grid_contains_every_point() -> None:
     grid = Candidates.grid([(0, 1), (-2, 2)], [2, 3])
     np.testing.assert_array_equal(grid.X, [[0, -2], [0, 0], [0, 2], [1, -2], [1, 0], [1, 2]])
     assert len(Candidates.grid([(0, 1)] * 3, 4)) == 64
@@ -96,7 +96,7 @@ def test_index_weighs_each_coordinate_by_its_own_extent() -> None:
     assert_refused(ValueError, "in row 0 is none", candidates.index, [[1e6, 1.1e-6]])
 
 
-def test_points_that_are_no_candidates_are_named() -> None:
+def test_candidates_check_names_a_point_that_is_no_candidate() -> None:
     with pytest.raises(
         ValueError,
         match=r"asked must be candidates, but \[0.9, 0.2\] in row 1 is none; "
@@ -111,7 +111,7 @@ def test_points_that_are_no_candidates_are_named() -> None:
     np.testing.assert_array_equal(SQUARE.check([1.0, 0.0]), [[1.0, 0.0]])
 
 
-def test_a_pickled_copy_finds_its_candidates() -> None:
+def test_candidates_find_their_points_after_pickling() -> None:
     SQUARE.index([[0.0, 0.0]])  # builds the search tree, which does not travel
     copy = pickle.loads(pickle.dumps(SQUARE))
     assert not copy.X.flags.writeable
@@ -119,7 +119,7 @@ def test_a_pickled_copy_finds_its_candidates() -> None:
     assert hash(Candidates([[-0.0]])) == hash(Candidates([[0.0]]))
 
 
-def test_exact_ties_are_broken_uniformly() -> None:
+def test_candidates_break_exact_ties_uniformly() -> None:
     candidates, rng = Candidates(np.arange(10.0)[:, None]), generator(3)
     values = np.where(np.arange(10) % 2, 1.0, 0.0)
     counts = np.zeros(10)
@@ -131,7 +131,7 @@ def test_exact_ties_are_broken_uniformly() -> None:
     assert chisquare(counts[1::2]).pvalue > 0.01
 
 
-def test_values_are_checked() -> None:
+def test_acquisition_argmax_accepts_infinite_scores_and_refuses_nan() -> None:
     assert acquisition_argmax([0.0, -np.inf, np.inf, 3.0], SQUARE.X, generator()) == 2
     assert acquisition_argmax([-np.inf] * 4, SQUARE.X, generator()) in range(4)
     with pytest.raises(ValueError, match=r"must have shape \(4,\), got \(3,\)"):
@@ -140,7 +140,7 @@ def test_values_are_checked() -> None:
         SQUARE.maximize(lambda X: np.where(X[:, 0] > X[:, 1], np.nan, 0.0), generator())
 
 
-def test_candidates_are_sampled_uniformly() -> None:
+def test_candidates_sample_uniformly() -> None:
     drawn = SQUARE.index(SQUARE.sample(4000, generator(1)))
     assert chisquare(np.bincount(drawn, minlength=4)).pvalue > 0.01
     assert SQUARE.sample(0, generator()).shape == (0, 2)
@@ -158,7 +158,7 @@ def test_candidates_are_sampled_uniformly() -> None:
         (np.empty((0, 2)), r"bounds must .*\(0, 2\)"),
     ],
 )
-def test_box_refuses(bounds: Any, message: str) -> None:
+def test_box_refuses_invalid_bounds(bounds: Any, message: str) -> None:
     assert_refused(ValueError, message, Box, bounds)
 
 
@@ -171,7 +171,7 @@ def test_box_checks_points_and_moves_rounding_inside() -> None:
     assert_refused(ValueError, r"X must have shape \(n, 2\), got \(1, 1\)", box.check, [[0.5]])
 
 
-def test_points_of_one_coordinate_need_a_column() -> None:
+def test_candidates_and_box_refuse_a_flat_array_of_several_points() -> None:
     assert_refused(
         ValueError, r"got \(3,\): give a column, as np.reshape", Candidates, [1.0, 2.0, 3.0]
     )
@@ -179,7 +179,7 @@ def test_points_of_one_coordinate_need_a_column() -> None:
 
 
 @pytest.mark.parametrize("domain", [SQUARE, Box([(0, 1), (0, 1)])])
-def test_columns_of_a_frame_are_in_the_order_of_the_coordinates(domain: Any) -> None:
+def test_domains_refuse_a_frame_with_columns_in_another_order(domain: Any) -> None:
     frame = pd.DataFrame({"x1": [1.0], "x0": [0.0]})
     assert_refused(
         ValueError, r"columns of X must .*\['x0', 'x1'\], got \['x1', 'x0'\]", domain.check, frame
@@ -187,7 +187,7 @@ def test_columns_of_a_frame_are_in_the_order_of_the_coordinates(domain: Any) -> 
     np.testing.assert_array_equal(domain.check(frame[["x0", "x1"]]), [[0.0, 1.0]])
 
 
-def test_the_bounds_of_a_box_stay_and_are_shown() -> None:
+def test_box_has_read_only_bounds_and_shows_them_in_its_repr() -> None:
     with pytest.raises(ValueError, match="read-only"):
         Box([(0, 1), (0, 2)]).bounds[0] = 2.0
     assert as_bounds((0, 1)).shape == (1, 2)
@@ -196,7 +196,7 @@ def test_the_bounds_of_a_box_stay_and_are_shown() -> None:
     assert eval(repr(box), {"Box": Box}) == box
 
 
-def test_box_is_sampled_uniformly() -> None:
+def test_box_samples_uniformly() -> None:
     X = Box([(2.0, 4.0), (-1.0, 0.0)]).sample(2000, generator(1))
     assert kstest(X[:, 0], "uniform", (2.0, 2.0)).pvalue > 0.01
     assert kstest(X[:, 1], "uniform", (-1.0, 1.0)).pvalue > 0.01
@@ -267,21 +267,21 @@ for dimension, width in enumerate([0.005, 0.01, 0.03, 0.06, 0.1, 0.15], start=1)
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_box_finds_known_maxima(name: str) -> None:
+def test_box_maximize_finds_maxima_of_simple_functions(name: str) -> None:
     bounds, surface, best, spread = KNOWN[name]
     check_maximum(Box(bounds), surface, best, spread, seed=0)
 
 
 @pytest.mark.parametrize("d", [1, 3, 6])
 @pytest.mark.parametrize("length_scale", [0.05, 0.2, 2.0])
-def test_box_is_as_good_as_a_dense_grid(d: int, length_scale: float) -> None:
+def test_box_maximize_finds_the_maximum_of_a_dense_grid(d: int, length_scale: float) -> None:
     surface = upper_confidence(d, length_scale, seed=d)
     grid = Candidates.grid([(0, 1)] * d, (10_001, 151, 31, 13, 7, 5)[d - 1])
     values = np.concatenate([surface(X) for X in np.array_split(grid.X, 20)])
     check_maximum(Box([(0, 1)] * d), surface, values.max(), np.ptp(values), seed=1)
 
 
-def test_a_plateau_gives_a_uniform_point() -> None:
+def test_box_maximize_draws_a_uniform_point_on_a_plateau() -> None:
     box, rng = Box([(2.0, 4.0), (0.0, 1.0)]), generator(5)
     flat = Counted(lambda X: np.full(len(X), 1.5))
     found = [box.maximize(flat, rng) for _ in range(400)]
@@ -292,7 +292,7 @@ def test_a_plateau_gives_a_uniform_point() -> None:
     assert flat.calls == 400
 
 
-def test_box_lives_with_infinite_values_and_refuses_nan() -> None:
+def test_box_maximize_accepts_infinite_values_and_refuses_nan() -> None:
     box = Box([(0.0, 1.0), (0.0, 1.0)])
 
     def forbidden(X: np.ndarray) -> np.ndarray:
@@ -315,7 +315,7 @@ def test_box_lives_with_infinite_values_and_refuses_nan() -> None:
 @given(
     st.integers(1, 3), st.floats(-1e3, 1e3), st.floats(1e-3, 1e6), st.floats(1e-6, 1e6), st.data()
 )
-def test_box_is_indifferent_to_units(
+def test_box_maximize_is_independent_of_units(
     d: int, low: float, width: float, height: float, data: st.DataObject
 ) -> None:
     top = np.array([data.draw(st.floats(0.0, 1.0)) for _ in range(d)])
@@ -343,7 +343,7 @@ def some(n: int, d: int = 2, seed: int = 0) -> Dataset:
     )
 
 
-def test_columns_are_frozen_copies_of_the_right_kind() -> None:
+def test_dataset_columns_are_read_only_copies_of_the_right_type() -> None:
     X, t = np.ones((2, 3)), np.array([1.0, 2.0])
     made = Dataset(X, t, [1, 2], 0.5)  # type: ignore[arg-type]
     X[0, 0] = t[0] = 99.0
@@ -361,7 +361,7 @@ def test_columns_are_frozen_copies_of_the_right_kind() -> None:
         made.X = X  # type: ignore[misc]
 
 
-def test_append_and_take_equal_plain_indexing() -> None:
+def test_dataset_append_and_take_match_plain_indexing() -> None:
     a, b = some(4, seed=1), some(3, seed=2)
     both = a.append(b)
     for name in COLUMNS:
@@ -376,7 +376,7 @@ def test_append_and_take_equal_plain_indexing() -> None:
 
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 6), st.integers(1, 3), st.integers(0, 1000))
-def test_keyed_noise_depends_on_its_key_alone(n: int, d: int, seed: int) -> None:
+def test_keyed_normal_depends_only_on_its_key(n: int, d: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     X, t = rng.standard_normal((n, d)), float(rng.standard_normal())
     noise = keyed_normal(seed, 1, X, t)
@@ -393,7 +393,7 @@ def test_keyed_noise_depends_on_its_key_alone(n: int, d: int, seed: int) -> None
             assert other[0] != noise[i]
 
 
-def test_keyed_noise_is_standard_normal() -> None:
+def test_keyed_normal_is_standard_normal() -> None:
     noise = keyed_normal(3, 1, np.arange(4000.0)[:, None], 2.0)
     assert abs(noise.mean()) < 4 / np.sqrt(4000)
     assert abs(noise.var() - 1.0) < 4 * np.sqrt(2 / 4000)
@@ -401,7 +401,7 @@ def test_keyed_noise_is_standard_normal() -> None:
     assert abs(np.corrcoef(noise[:-1], noise[1:])[0, 1]) < 4 / np.sqrt(4000)
 
 
-def test_what_grows_shares_storage_and_never_changes() -> None:
+def test_dataset_append_shares_storage_and_changes_no_earlier_dataset() -> None:
     grown, seen = Dataset(np.zeros((3, 2)), np.arange(3.0), np.arange(3.0), np.ones(3)), []
     for i in range(300):
         fresh = Dataset(np.full((1, 2), i), np.array([i]), np.array([i]), np.ones(1))
@@ -415,7 +415,7 @@ def test_what_grows_shares_storage_and_never_changes() -> None:
     assert len(storages) < 12  # not one for each
 
 
-def test_two_that_grow_from_one_do_not_see_each_other() -> None:
+def test_dataset_append_keeps_two_branches_apart() -> None:
     def one(value: float) -> Dataset:
         return Dataset(np.zeros((1, 1)), np.zeros(1), np.array([value]), np.ones(1))
 
@@ -435,7 +435,7 @@ LINE = Candidates(np.linspace(0.0, 1.0, 5)[:, None])
 
 
 @pytest.mark.parametrize("bad", [None, 3, b"a", "a\x1b[31m", "a\0", "\ud800", np.str_("a\n")])
-def test_a_text_is_one_that_can_be_shown(bad: Any) -> None:
+def test_check_text_refuses_what_cannot_be_printed(bad: Any) -> None:
     assert_refused(ValueError, "name must be a text", check_text, "name", bad)
     assert check_text("name", "ozone (µg/m³)") == "ozone (µg/m³)"
 
@@ -443,13 +443,13 @@ def test_a_text_is_one_that_can_be_shown(bad: Any) -> None:
 @pytest.mark.parametrize(
     "bad", ["ab", b"ab", {"a": 1}, {1}, 3, None, np.array(1.0), pd.DataFrame()]
 )
-def test_several_are_a_sequence(bad: Any) -> None:
+def test_as_list_refuses_all_but_sequences(bad: Any) -> None:
     assert_refused(ValueError, "ids must be names, got", as_list, "ids", bad, "names")
     assert as_list("ids", ("a", "b"), "names") == ["a", "b"]
 
 
 @pytest.mark.parametrize("bad", [None, 3, b"a.csv", "", "  ", "a\0b", "a\x1b[31m.csv", ["a.csv"]])
-def test_a_path_can_be_shown(bad: Any) -> None:
+def test_file_path_refuses_invalid_paths_and_addresses(bad: Any) -> None:
     assert_refused(ValueError, "file must be the path of a file, got", file_path, "file", bad)
     assert_refused(ValueError, "at most 255 bytes", file_path, "file", "9" * 256)
     assert file_path("file", "a.csv") == Path("a.csv")
@@ -468,7 +468,7 @@ def test_recipe_refuses_an_unknown_option_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("constant", [1e101, 1e300, 1e-76, 1e-300])
-def test_a_kernel_has_limits(constant: float) -> None:
+def test_gp_ucb_refuses_a_kernel_with_extreme_variance(constant: float) -> None:
     with pytest.raises(ValueError, match="1e-75 to 1e"):
         policies.gp_ucb(LINE, kernel=ConstantKernel(constant) * RBF(1.0), noise_variance=0.01)
 
@@ -479,13 +479,13 @@ def test_a_kernel_has_limits(constant: float) -> None:
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\0"))
 
 
-def test_what_does_not_fit_is_left_out_from_the_end() -> None:
+def test_as_text_omits_the_last_rows_of_a_long_text() -> None:
     said = as_text("State", [("a", "x" * 90), ("b", "y" * 90), ("c", "z" * 90)])
     assert said == f"<State: a {'x' * 90}, b {'y' * 90}, ...>"
 
 
 @given(TEXTS, st.lists(st.tuples(TEXTS, TEXTS | st.floats()), max_size=5))
-def test_it_is_one_short_line(title: str, rows: list[tuple[str, object]]) -> None:
+def test_as_text_returns_one_short_line(title: str, rows: list[tuple[str, object]]) -> None:
     said = as_text(title, rows)
     assert len(said) <= 200
     assert len(said.splitlines()) <= 1

@@ -33,7 +33,7 @@ def in_workers(call: Callable[..., Any], *given: Any) -> list[Any]:
     return found
 
 
-def test_the_points_are_large_enough_to_be_mapped() -> None:
+def test_joblib_maps_the_points_of_this_file_to_memory() -> None:
     assert in_workers(lambda X: isinstance(X, np.memmap), POINTS) == [True, True]
 
 
@@ -44,7 +44,7 @@ def _described(given: Any) -> tuple[bool, bool, list[int], Array]:
 
 
 @pytest.mark.parametrize("made_here", [True, False])
-def test_candidates_in_a_worker_are_in_memory(made_here: bool) -> None:
+def test_candidates_in_a_worker_hold_read_only_points_in_memory(made_here: bool) -> None:
     for held, writeable, index, some in in_workers(
         _described, Candidates(POINTS) if made_here else POINTS
     ):
@@ -62,7 +62,7 @@ def play(bandit: Bandit) -> Array:
     return np.concatenate([*played, bandit.recommend()[None]])
 
 
-def test_a_bandit_in_a_worker_plays_as_here() -> None:
+def test_bandit_plays_the_same_in_a_worker() -> None:
     def made() -> Bandit:
         return policies.gp_ucb(Candidates(POINTS), kernel=RBF(0.3), noise_variance=0.01)
 
@@ -71,7 +71,7 @@ def test_a_bandit_in_a_worker_plays_as_here() -> None:
         np.testing.assert_array_equal(found, expected)
 
 
-def test_compare_in_two_processes_is_as_in_one() -> None:
+def test_compare_gives_equal_results_in_one_and_two_processes() -> None:
     values = value(POINTS)[None]
     problem = TableProblem(values, POINTS, "two waves", "", 0.01, kernel=RBF(0.3), steps=4)
     names = ["uniform", "gp-ucb", "bbkb"]
@@ -85,7 +85,7 @@ WIDE = np.random.default_rng(1).random((180, 780))
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", POLICIES)
-def test_every_policy_plays_mapped_candidates(name: str) -> None:
+def test_compare_plays_every_policy_on_memory_mapped_candidates(name: str) -> None:
     values = value(WIDE)[None]
     problem = TableProblem(values, WIDE, "two waves", "", 0.01, kernel=RBF(8.0), steps=3)
     assert len(compare(problem, [name], 2, n_jobs=2)) == 6
@@ -112,7 +112,7 @@ def mapped(kind: str, folder: Path) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["npy", "columns", "part", "copy on write"])
-def test_a_memory_map_is_an_array(kind: str, tmp_path: Path) -> None:
+def test_candidates_treat_a_memory_map_as_an_array(kind: str, tmp_path: Path) -> None:
     X = mapped(kind, tmp_path)
     assert isinstance(X, np.memmap)
     domain = Candidates(X)
@@ -127,7 +127,7 @@ def test_a_memory_map_is_an_array(kind: str, tmp_path: Path) -> None:
         np.testing.assert_array_equal(domain.X, SOME)
 
 
-def test_candidates_of_a_read_only_array() -> None:
+def test_candidates_copy_a_read_only_array() -> None:
     X = SOME.copy()
     X.setflags(write=False)
     domain = Candidates(X)
@@ -135,12 +135,12 @@ def test_candidates_of_a_read_only_array() -> None:
     assert domain == Candidates(SOME)
 
 
-def test_equal_rows_of_a_memory_map_are_refused(tmp_path: Path) -> None:
+def test_candidates_refuse_equal_rows_of_a_memory_map(tmp_path: Path) -> None:
     X = np.memmap(tmp_path / "points", float, "w+", shape=(3, 2))
     assert_refused(ValueError, "row 1 repeats row 0", Candidates, X)
 
 
-def test_a_memory_map_that_does_not_fit_is_named_by_its_path(
+def test_candidates_advise_the_path_for_a_memory_map_too_large_for_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     np.save(tmp_path / "points.npy", SOME.astype(np.float32))
@@ -152,5 +152,5 @@ def test_a_memory_map_that_does_not_fit_is_named_by_its_path(
     assert Candidates(X).in_memory
 
 
-def test_the_memory_of_a_machine_holds_the_points() -> None:
+def test_get_memory_size_exceeds_the_size_of_the_points() -> None:
     assert rows._get_memory_size() > POINTS.nbytes

@@ -64,9 +64,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 @settings(deadline=None)
 @given(data=st.data())
-def test_decode_returns_the_values_of_points_and_encode_the_same_points(
-    kind: str, data: st.DataObject
-) -> None:
+def test_encode_inverts_decode_for_every_kind_of_parameter(kind: str, data: st.DataObject) -> None:
     part: Parameter = data.draw(KINDS[kind])
     space = Space(p=part)
     X = space.sample(20, generator(data.draw(st.integers(0, 2**32 - 1))))
@@ -87,20 +85,20 @@ def test_decode_returns_the_values_of_points_and_encode_the_same_points(
 
 
 @given(st.floats(1e-6, 0.1).map(lambda x: float(f"{x:.12g}")))
-def test_a_value_of_12_digits_on_a_log_scale_is_returned_exactly(value: float) -> None:
+def test_log_returns_a_value_of_12_digits_exactly(value: float) -> None:
     (back,) = SPACE.decode(SPACE.encode(point(rate=value)))["rate"]
     assert back == value
     assert SPACE.encode(point(rate=value))[0, 0] == pytest.approx(math.log10(value), rel=1e-15)
 
 
 @given(st.floats(0, 360, exclude_max=True).map(lambda x: round(x, 9) % 360))
-def test_a_value_on_a_circle_is_returned_exactly(value: float) -> None:
+def test_periodic_returns_a_value_of_9_decimals_exactly(value: float) -> None:
     (back,) = SPACE.decode(SPACE.encode(point(direction=value)))["direction"]
     assert back == value
 
 
 @given(st.integers(0, 3 * 24 * 60 - 1))
-def test_minutes_as_hours_on_a_circle_are_returned(minute: int) -> None:
+def test_periodic_returns_minutes_written_as_hours(minute: int) -> None:
     hour = minute / 180
     day = Space(hour=Periodic(24))
     assert day.decode(day.encode({"hour": hour}))["hour"][0] == pytest.approx(hour, abs=1e-10)
@@ -111,7 +109,7 @@ def point(**change: Any) -> dict[str, Any]:
     return good | change
 
 
-def test_the_ends_of_a_circle_are_one_value() -> None:
+def test_periodic_treats_both_ends_as_one_value() -> None:
     X = SPACE.encode([point(direction=0), point(direction=360)])
     np.testing.assert_array_equal(X[0], X[1])
     assert SPACE.decode(X)["direction"].tolist() == [0.0, 0.0]
@@ -119,7 +117,7 @@ def test_the_ends_of_a_circle_are_one_value() -> None:
     assert half.decode(half.encode({"angle": math.pi}))["angle"].tolist() == [-math.pi]
 
 
-def test_choices_are_ranks_in_ascending_order_and_whole_numbers_stay_whole() -> None:
+def test_choice_encodes_ascending_ranks_and_keeps_whole_numbers() -> None:
     space = Space(batch=[64, 16, 32], share=[0.5, 1.0])
     np.testing.assert_array_equal(space.encode({"batch": 64, "share": 1}), [[2.0, 1.0]])
     frame = space.decode(space.candidates().X)
@@ -128,7 +126,7 @@ def test_choices_are_ranks_in_ascending_order_and_whole_numbers_stay_whole() -> 
     assert frame["share"].tolist() == [0.5, 1.0] * 3
 
 
-def test_a_list_is_a_choice_and_a_tuple_an_interval_of_two_numbers_too() -> None:
+def test_as_parameter_reads_a_list_as_choice_and_a_tuple_as_interval() -> None:
     assert as_parameter([0, 1], "x") == Choice((0, 1))
     assert as_parameter((0, 1), "x") == Real(0.0, 1.0)
     assert Periodic(7) == Periodic(0, 7) == Periodic(0.0, 7.0)
@@ -150,7 +148,7 @@ def test_a_list_is_a_choice_and_a_tuple_an_interval_of_two_numbers_too() -> None
         ([1, "a"], "x: categories must be texts, got 1"),
     ],
 )
-def test_what_is_no_parameter_is_named_with_a_remedy(value: Any, said: str) -> None:
+def test_space_refuses_an_invalid_parameter_with_a_remedy(value: Any, said: str) -> None:
     assert_refused(ValueError, said, lambda: Space(x=value))
 
 
@@ -167,7 +165,7 @@ def test_what_is_no_parameter_is_named_with_a_remedy(value: Any, said: str) -> N
         (lambda: Box([(0, 1)], context={"hour": Periodic(24)}), "hour must .*Space"),
     ],
 )
-def test_what_is_no_range_is_named(make: Any, said: str) -> None:
+def test_parameters_refuse_an_invalid_range(make: Any, said: str) -> None:
     assert_refused(ValueError, said, make)
 
 
@@ -183,11 +181,13 @@ def test_what_is_no_range_is_named(make: Any, said: str) -> None:
         ({"batch": True}, "batch must .*True in row 0"),
     ],
 )
-def test_a_value_that_a_parameter_does_not_have_is_named(change: dict[str, Any], said: str) -> None:
+def test_space_encode_refuses_a_value_outside_its_parameter(
+    change: dict[str, Any], said: str
+) -> None:
     assert_refused(ValueError, said, SPACE.encode, point(**change))
 
 
-def test_columns_off_the_circle_or_between_ranks_are_named() -> None:
+def test_space_check_refuses_columns_off_the_circle_or_between_ranks() -> None:
     X = SPACE.encode(point())
     assert_refused(ValueError, "direction must be on a circle", SPACE.check, X + np.eye(8)[1])
     assert_refused(ValueError, "the rank of batch must .*0.5", SPACE.check, X - 0.5 * np.eye(8)[3])
@@ -198,7 +198,7 @@ def test_columns_off_the_circle_or_between_ranks_are_named() -> None:
 
 
 @pytest.mark.parametrize("nu", [0.5, 1.5, 2.5, math.inf])
-def test_the_kernel_of_a_circle_is_the_one_on_its_points_in_the_plane(nu: float) -> None:
+def test_space_kernel_of_a_circle_matches_the_kernel_in_the_plane(nu: float) -> None:
     hours = generator().uniform(0, 24, 30)
     day = Space(hour=Periodic(24))
     X = day.encode([{"hour": each} for each in hours])
@@ -213,7 +213,7 @@ def test_the_kernel_of_a_circle_is_the_one_on_its_points_in_the_plane(nu: float)
     np.testing.assert_allclose(kernel(turned), kernel(X), rtol=1e-9)
 
 
-def test_the_kernel_of_a_log_scale_and_of_choices_sees_logarithms_and_ranks() -> None:
+def test_space_kernel_uses_logarithms_and_ranks() -> None:
     space = Space(rate=Log(1e-6, 0.1), batch=[1, 2, 1000])
     rows = [{"rate": r, "batch": b} for r, b in zip([1e-6, 1e-5, 0.1], [1, 2, 1000], strict=True)]
     X = space.encode(rows)
@@ -230,9 +230,7 @@ CIRCLES = {
 
 @pytest.mark.parametrize("make", [box_kernel, joint_box_kernel])
 @pytest.mark.parametrize("domain", CIRCLES.values(), ids=CIRCLES)
-def test_the_kernels_that_are_fitted_are_the_same_wherever_the_seam_is(
-    make: Any, domain: Any
-) -> None:
+def test_box_kernels_are_independent_of_the_seam_of_a_circle(make: Any, domain: Any) -> None:
     X = domain.sample(12, generator())
     names = [name for name, part in parts_of(domain) if isinstance(part, Periodic)]
     kernel = make(domain)
@@ -263,7 +261,7 @@ def columns_of(domain: Any) -> dict[str, slice]:
 
 
 @pytest.mark.parametrize("best", [0.0, 0.01, 359.99, 180.0, 77.0])
-def test_maximize_finds_a_peak_at_the_seam(best: float) -> None:
+def test_space_maximize_finds_a_peak_at_the_seam(best: float) -> None:
     space = Space(direction=Periodic(0, 360), rate=Log(1e-6, 0.1))
     at = space.encode({"direction": best, "rate": 1e-4})
 
@@ -280,7 +278,7 @@ def test_maximize_finds_a_peak_at_the_seam(best: float) -> None:
         assert row["rate"] == pytest.approx(1e-4, rel=0.05)
 
 
-def test_slopes_along_the_cube_are_those_of_differences() -> None:
+def test_convert_slopes_matches_finite_differences() -> None:
     U = generator().uniform(0.1, 0.9, (7, len(SPACE.names)))
     weights = generator(1).standard_normal(SPACE.dimension)
 
@@ -296,7 +294,7 @@ def test_slopes_along_the_cube_are_those_of_differences() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_maximize_returns_choices_exactly(seed: int) -> None:
+def test_space_maximize_returns_choices_exactly(seed: int) -> None:
     heights = generator(seed).standard_normal(3)
 
     def f(X: Array) -> Array:
@@ -308,7 +306,7 @@ def test_maximize_returns_choices_exactly(seed: int) -> None:
     assert row["momentum"] == pytest.approx(0.3, abs=1e-3)
 
 
-def test_near_keeps_all_points_within_the_distance() -> None:
+def test_space_near_keeps_all_points_within_the_distance() -> None:
     x = SPACE.encode(point(direction=359, rate=0.09))[0]
     X = SPACE.sample(4000, generator())
     within = X[distances(SPACE, x, X) <= 5.0]
@@ -319,7 +317,7 @@ def test_near_keeps_all_points_within_the_distance() -> None:
     assert (rate.low, rate.high) == (pytest.approx(0.009), 0.1)
 
 
-def test_a_distance_on_a_circle_is_in_its_unit() -> None:
+def test_distances_on_a_circle_have_the_unit_of_the_parameter() -> None:
     day = Space(hour=Periodic(24))
     X = day.encode([{"hour": 23.75}, {"hour": 0.25}, {"hour": 11.75}])
     np.testing.assert_allclose(distances(day, X[0], X), [0, 0.5, 24 / np.pi], rtol=1e-3)
@@ -328,7 +326,7 @@ def test_a_distance_on_a_circle_is_in_its_unit() -> None:
 # --- bandits ----------------------------------------------------------------------------------------
 
 
-def test_half_past_eleven_and_half_past_midnight_are_alike_to_a_bandit() -> None:
+def test_bandit_predicts_alike_at_nearby_hours_across_midnight() -> None:
     domain = Space(x=(0, 1), context={"hour": Periodic(24)})
     bandit = Bandit(Recipe(domain, domain.kernel(), 1e-4))
     bandit.tell([{"x": 0.5}], [2.0], 1, context={"hour": 23.5})
@@ -340,7 +338,7 @@ def test_half_past_eleven_and_half_past_midnight_are_alike_to_a_bandit() -> None
     assert bandit.history["hour"].tolist() == [23.5, 12.0]
 
 
-def test_candidates_have_an_hour_as_a_context() -> None:
+def test_candidates_accept_an_hour_as_context() -> None:
     domain: Any = Candidates([[0.0], [1.0]], context={"hour": Periodic(24), "load": [1, 5, 9]})
     assert domain.dimension == 4
     assert domain.coordinate_names == ["x0", "hour", "load"]
@@ -358,7 +356,7 @@ def test_candidates_have_an_hour_as_a_context() -> None:
 
 
 @pytest.mark.parametrize("domain", CIRCLES.values(), ids=CIRCLES)
-def test_a_saved_bandit_goes_on_with_all_parameters(domain: Any, tmp_path: Any) -> None:
+def test_load_restores_a_bandit_with_a_periodic_parameter(domain: Any, tmp_path: Any) -> None:
     bandit = policies.adaptive_gp_ucb(domain, seed=1)
     context = {"hour": 3.25} if domain.context_parameters else None
     for t in range(1, 8):
@@ -370,7 +368,7 @@ def test_a_saved_bandit_goes_on_with_all_parameters(domain: Any, tmp_path: Any) 
     np.testing.assert_array_equal(other.ask(9, context=context), bandit.ask(9, context=context))
 
 
-def test_what_is_read_of_a_point_is_the_point_that_is_pending() -> None:
+def test_bandit_tell_matches_a_decoded_point_to_its_pending_play() -> None:
     bandit = policies.adaptive_gp_ucb(SPACE, seed=3)
     for t in range(1, 5):
         x = bandit.ask(t)
@@ -391,7 +389,7 @@ def regrets_of(bandit: Any, reward: Any, seed: int, steps: int) -> Array:
 
 
 @pytest.mark.slow
-def test_a_peak_that_crosses_the_seam_is_followed_better_on_a_circle() -> None:
+def test_adaptive_gp_ucb_follows_a_peak_across_the_seam_better_on_a_circle() -> None:
     def reward(row: Any, t: int) -> float:
         away = (row["direction"] - 30 * math.sin(t * math.pi / 30) + 180) % 360 - 180
         return math.exp(-0.5 * (away / 20) ** 2)
@@ -404,7 +402,7 @@ def test_a_peak_that_crosses_the_seam_is_followed_better_on_a_circle() -> None:
     assert later[0] < later[1]
 
 
-def test_a_rate_of_one_in_ten_thousand_is_found_on_a_log_scale() -> None:
+def test_gp_ucb_finds_a_tiny_rate_only_on_a_log_scale() -> None:
     def reward(row: Any, t: int) -> float:  # noqa: ARG001
         return math.exp(-0.5 * ((math.log10(row["rate"]) + 4) / 0.5) ** 2)
 

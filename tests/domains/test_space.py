@@ -34,7 +34,7 @@ def generator(seed: int = 0) -> np.random.Generator:
 # --- inside and outside ---------------------------------------------------------------------------
 
 
-def test_a_point_inside() -> None:
+def test_space_encodes_a_point_as_columns() -> None:
     np.testing.assert_array_equal(OVEN.encode(GOOD), [[20.5, 3.0, 0.0, 1.0, 0.0]])
     assert OVEN.dimension == 5
     assert OVEN.columns == {"temperature": slice(0, 1), "count": slice(1, 2), "mode": slice(2, 5)}
@@ -54,7 +54,7 @@ def test_a_point_inside() -> None:
         np.array([[20.5, 3.0, 0.0, 1.0, 0.0]]),
     ],
 )
-def test_every_form_of_a_point(given_as: Any) -> None:
+def test_space_check_accepts_every_form_of_a_point(given_as: Any) -> None:
     np.testing.assert_array_equal(OVEN.check(given_as), OVEN.encode(GOOD))
 
 
@@ -74,7 +74,7 @@ SPACES = st.lists(PARAMETERS, min_size=1, max_size=4).map(
 
 @settings(deadline=None)
 @given(SPACES, st.integers(0, 2**32 - 1))
-def test_there_and_back(space: Space, seed: int) -> None:
+def test_space_encode_inverts_decode(space: Space, seed: int) -> None:
     X = space.sample(20, generator(seed))
     assert X.shape == (20, space.dimension)
     np.testing.assert_array_equal(space.check(X), X)
@@ -98,13 +98,15 @@ def test_there_and_back(space: Space, seed: int) -> None:
         ({"speed": 3}, "'speed' in row 0; .*: temperature, count, mode"),
     ],
 )
-def test_a_value_that_a_parameter_does_not_have(change: dict[str, Any], said: str) -> None:
+def test_space_check_refuses_a_value_outside_its_parameter(
+    change: dict[str, Any], said: str
+) -> None:
     point = GOOD | change
     assert_refused(ValueError, said, OVEN.check, point)
     assert_refused(ValueError, said.replace("row 0", "row 1"), OVEN.check, [GOOD, point])
 
 
-def test_a_frame_that_does_not_fit() -> None:
+def test_space_encode_refuses_absent_or_repeated_columns() -> None:
     frame = pd.DataFrame([GOOD, GOOD])
     with pytest.raises(ValueError, match=r"'count' .*row 0"):
         OVEN.encode(frame.drop(columns="count"))
@@ -126,11 +128,11 @@ def test_a_frame_that_does_not_fit() -> None:
         ([20, np.nan, 1, 0, 0], "points must"),
     ],
 )
-def test_an_array_that_does_not_fit(point: Any, said: str) -> None:
+def test_space_check_refuses_an_invalid_array(point: Any, said: str) -> None:
     assert_refused(ValueError, said, OVEN.check, point, "points")
 
 
-def test_rounding_noise_is_taken_off() -> None:
+def test_space_check_removes_rounding_errors() -> None:
     X = OVEN.encode(GOOD) + 1e-10
     np.testing.assert_array_equal(OVEN.check(X)[:, 1:], OVEN.encode(GOOD)[:, 1:])
     np.testing.assert_array_equal(OVEN.check([80 + 1e-9, 3, 0, 1, 0])[0, 0], 80.0)
@@ -149,7 +151,7 @@ def test_rounding_noise_is_taken_off() -> None:
         ({"a": ["x", 2]}, "a: categories must .*2"),
     ],
 )
-def test_what_is_no_parameter(parameters: dict[str, Any], said: str) -> None:
+def test_space_refuses_an_invalid_parameter(parameters: dict[str, Any], said: str) -> None:
     assert_refused(ValueError, said, Space, **parameters)
 
 
@@ -161,18 +163,18 @@ def test_what_is_no_parameter(parameters: dict[str, Any], said: str) -> None:
         (0, 2**60, "high must .*1152921504606846976"),
     ],
 )
-def test_what_are_no_whole_numbers(low: Any, high: Any, said: str) -> None:
+def test_integer_refuses_invalid_ends(low: Any, high: Any, said: str) -> None:
     assert_refused(ValueError, said, Integer, low, high)
 
 
-def test_a_repr_has_what_was_said() -> None:
+def test_space_repr_shows_the_given_parameters() -> None:
     said = "Space(temperature=(10, 80), count=Integer(1, 5), mode=['a', 'b', 'c'])"
     assert repr(OVEN) == said
     assert repr(Space(a=(0.1234567891, 1))) == "Space(a=(0.1234567891, 1))"
     assert Space(self=(0, 1), parameters=(0, 1)).names == ("self", "parameters")
 
 
-def test_draws_are_uniform() -> None:
+def test_space_samples_uniformly() -> None:
     frame = OVEN.decode(OVEN.sample(6000, generator()))
     assert kstest(frame["temperature"], "uniform", (10, 70)).pvalue > 0.01
     counts = frame.groupby(["count", "mode"]).size()
@@ -183,7 +185,7 @@ def test_draws_are_uniform() -> None:
 # --- drawing --------------------------------------------------------------------------------------
 
 
-def test_every_point_of_a_finite_space() -> None:
+def test_space_candidates_contain_every_point_of_a_finite_space() -> None:
     table = DICE.candidates()
     assert len(table) == DICE.size == 72
     assert isinstance(table, Candidates)
@@ -201,7 +203,7 @@ def test_every_point_of_a_finite_space() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_finite_space_is_searched_exactly(seed: int) -> None:
+def test_space_maximize_is_exact_on_a_finite_space(seed: int) -> None:
     X = DICE.candidates().X
     heights = generator(seed).standard_normal(len(X))
     rows = {point.tobytes(): i for i, point in enumerate(X)}
@@ -212,7 +214,7 @@ def test_a_finite_space_is_searched_exactly(seed: int) -> None:
     assert height == heights.max()
 
 
-def test_ties_are_broken_by_the_generator() -> None:
+def test_space_maximize_breaks_ties_uniformly() -> None:
     def red(X: Array) -> Array:
         return X[:, 2]
 
@@ -224,7 +226,7 @@ def test_ties_are_broken_by_the_generator() -> None:
 
 
 @pytest.mark.parametrize("space", [OVEN, Space(a=Integer(1, 10**6), b=["x", "y"])])
-def test_a_plateau_is_drawn_from_uniformly(space: Space) -> None:
+def test_space_maximize_draws_uniformly_on_a_plateau(space: Space) -> None:
     found = np.array(
         [space.maximize(lambda X: np.zeros(len(X)), generator(seed))[0] for seed in range(400)]
     )
@@ -264,7 +266,7 @@ def brute_force(space: Space, f: Any, points: int) -> float:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_mixed_space_against_brute_force(seed: int) -> None:
+def test_space_maximize_matches_brute_force_on_a_mixed_space(seed: int) -> None:
     best = brute_force(OVEN, wavy, 5001)
     found, height = OVEN.maximize(wavy, generator(seed))
     assert height >= best - 1e-9
@@ -274,7 +276,7 @@ def test_a_mixed_space_against_brute_force(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_long_ranges_against_brute_force(seed: int) -> None:
+def test_space_maximize_matches_brute_force_on_long_ranges(seed: int) -> None:
     # The best x is a / 1000 for every a, which is on a grid.
     a, b = np.meshgrid(np.arange(1001.0), np.arange(-50.0, 51.0), indexing="ij")
     codes = np.column_stack([a.ravel() / 1000, a.ravel(), b.ravel(), np.ones(a.size)])
@@ -291,7 +293,7 @@ def test_long_ranges_against_brute_force(seed: int) -> None:
     assert height == best
 
 
-def test_intervals_alone_are_a_box() -> None:
+def test_space_of_intervals_maximizes_as_a_box() -> None:
     space, box = Space(u=(0, 1), v=(-2, 3)), Box([[0, 1], [-2, 3]])
 
     def f(X: Array) -> Array:
@@ -306,7 +308,7 @@ def test_intervals_alone_are_a_box() -> None:
 
 
 @pytest.mark.parametrize("nu", [0.5, 1.5, 2.5, np.inf])
-def test_the_kernel_is_scikit_learns_on_scaled_columns(nu: float) -> None:
+def test_space_kernel_matches_scikit_learn_on_scaled_columns(nu: float) -> None:
     X = OVEN.sample(30, generator())
     kernel = OVEN.kernel(nu)
     scales = np.array([0.25 * 70, 0.25 * 4, 1.0])
@@ -319,7 +321,7 @@ def test_the_kernel_is_scikit_learns_on_scaled_columns(nu: float) -> None:
 
 
 @pytest.mark.parametrize("nu", [0.5, 2.5, np.inf])
-def test_its_gradient(nu: float) -> None:
+def test_space_kernel_gradient_matches_finite_differences(nu: float) -> None:
     X, kernel = OVEN.sample(12, generator()), OVEN.kernel(nu)
     _, gradient = kernel(X, eval_gradient=True)
     assert gradient.shape == (12, 12, 3)
@@ -330,7 +332,7 @@ def test_its_gradient(nu: float) -> None:
     assert fixed(X, eval_gradient=True)[1].shape == (12, 12, 0)
 
 
-def test_it_is_a_kernel_of_scikit_learns_form() -> None:
+def test_space_kernel_follows_the_form_of_scikit_learn() -> None:
     kernel = OVEN.kernel()
     assert clone(kernel) == kernel
     assert pickle.loads(pickle.dumps(kernel)) == kernel
@@ -360,7 +362,7 @@ FRAME = pd.DataFrame(
 TABLE = OVEN.table(FRAME)
 
 
-def test_points_of_a_table_are_rows_of_the_frame() -> None:
+def test_space_table_contains_the_rows_of_the_frame() -> None:
     assert isinstance(TABLE, Candidates)
     np.testing.assert_array_equal(TABLE.X, OVEN.encode(FRAME))
     pd.testing.assert_frame_equal(TABLE.decode(TABLE.X[:2]), FRAME.loc[:1])
@@ -369,7 +371,7 @@ def test_points_of_a_table_are_rows_of_the_frame() -> None:
     assert pickle.loads(pickle.dumps(retired)) == retired != TABLE
 
 
-def test_a_table_checks_names_and_arrays() -> None:
+def test_space_table_checks_points_by_name_and_array() -> None:
     point = {"temperature": 30.0, "count": 2, "mode": "b"}
     np.testing.assert_array_equal(TABLE.check(point), TABLE.X[[1]])
     np.testing.assert_array_equal(TABLE.encode([point]), TABLE.X[[1]])
@@ -391,11 +393,11 @@ def test_a_table_checks_names_and_arrays() -> None:
         (3, "X must"),
     ],
 )
-def test_what_is_no_table(frame: Any, said: str) -> None:
+def test_space_table_refuses_an_invalid_frame(frame: Any, said: str) -> None:
     assert_refused(ValueError, said, OVEN.table, frame)
 
 
-def test_context_by_name() -> None:
+def test_find_context_rows_accepts_a_context_by_name() -> None:
     table = DICE.candidates(context=["colour", "left"])
     assert table.context == (2, 3, 0)
     rows = table.find_context_rows({"left": 3, "colour": "blue"})
@@ -431,7 +433,7 @@ X = np.array([[0.0, 10.0, 1.0], [5.0, 10.0, 1.0], [0.0, 20.0, 1.0], [5.0, 20.0, 
 WEATHER = Candidates(X, context=[1, 2])
 
 
-def test_rounding_is_forgiven_and_no_more() -> None:
+def test_find_context_rows_tolerates_only_rounding() -> None:
     np.testing.assert_array_equal(WEATHER.find_context_rows([10.0 + 9e-9, 1.0]), [0, 1])
     assert_refused(
         ValueError,
@@ -441,7 +443,7 @@ def test_rounding_is_forgiven_and_no_more() -> None:
     )
 
 
-def test_a_context_that_no_candidate_has() -> None:
+def test_find_context_rows_refuses_a_context_of_no_candidate() -> None:
     said = r"context \[19.0, 1.0\] in columns \[1, 2\]; the nearest context is \[20.0, 1.0\]"
     assert_refused(ValueError, said, WEATHER.find_context_rows, [19.0, 1.0])
     assert_refused(ValueError, r"context must .*\(1,\)", WEATHER.find_context_rows, [10.0])
@@ -474,7 +476,7 @@ OTHERS: dict[str, list[Callable[[], object]]] = {
 
 
 @pytest.mark.parametrize("kind", OTHERS)
-def test_a_domain_is_a_value(kind: str) -> None:
+def test_domains_are_equal_exactly_if_their_parts_are(kind: str) -> None:
     make, *others = OTHERS[kind]
     one = make()
     for same in (make(), pickle.loads(pickle.dumps(one))):
@@ -492,7 +494,9 @@ def test_a_domain_is_a_value(kind: str) -> None:
     ),
     st.sampled_from([(0,), (2,), (1, 2), (2, 0)]),
 )
-def test_contexts_partition(points: list[tuple[float, ...]], context: tuple[int, ...]) -> None:
+def test_find_context_rows_partitions_the_candidates(
+    points: list[tuple[float, ...]], context: tuple[int, ...]
+) -> None:
     candidates = Candidates(np.array(points), context=context)
     contexts = {tuple(point[column] for column in context) for point in points}
     rows = np.concatenate([candidates.find_context_rows(values) for values in contexts])
@@ -512,7 +516,7 @@ ARMS = Arms(["red", "green", "blue"])
               pd.Series(["blue", "red"], ["x", "y"]), pd.Categorical(["blue", "red"]),
               [{"arm": "blue"}, {"arm": "red"}], [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]]
 )  # fmt: skip
-def test_a_name_is_a_one_in_a_column_of_its_own(given: Any) -> None:
+def test_arms_encode_each_name_as_one_in_its_own_column(given: Any) -> None:
     np.testing.assert_array_equal(ARMS.check(given), [[0, 0, 1], [1, 0, 0]])
     assert ARMS.decode(ARMS.check(given))["arm"].tolist() == ["blue", "red"]
 
@@ -525,7 +529,7 @@ def test_a_name_is_a_one_in_a_column_of_its_own(given: Any) -> None:
         lambda: policies.discounted_thompson(ARMS),
     ],
 )
-def test_a_bandit_is_told_names(make: Any) -> None:
+def test_bandit_on_arms_accepts_names_as_points(make: Any) -> None:
     bandit, twin = make(), make()
     for t in range(1, 8):
         X = bandit.ask(t)
@@ -538,7 +542,7 @@ def test_a_bandit_is_told_names(make: Any) -> None:
         np.testing.assert_array_equal(by_name, by_point)
 
 
-def test_what_is_wrong_is_named() -> None:
+def test_arms_refuse_invalid_names() -> None:
     for names, said in (
         (["a", "a"], r"names must be at least two different texts, got \['a', 'a'\]"),
         (["a"], "names must be at least two different texts"),
@@ -560,7 +564,7 @@ pairs = st.lists(
 
 
 @given(pairs)
-def test_rates_weighted_by_their_variances_are_the_rate_of_all(drawn: list[list[int]]) -> None:
+def test_rate_and_count_weighted_by_variance_give_the_total_rate(drawn: list[list[int]]) -> None:
     k, n = np.array(drawn, dtype=float).T
     made = rate(k, n)
     np.testing.assert_allclose(
@@ -573,7 +577,7 @@ def test_rates_weighted_by_their_variances_are_the_rate_of_all(drawn: list[list[
 
 @pytest.mark.parametrize("n", [30, 100, 1000])
 @pytest.mark.parametrize("p", [0.005, 0.02, 0.1, 0.5, 0.98, 0.995])
-def test_two_deviations_hold_the_rate(n: int, p: float) -> None:
+def test_rate_is_within_two_deviations_of_the_truth(n: int, p: float) -> None:
     """Enumerated: at least 93% of what is drawn; with the share itself as p it is 14% to 95%."""
     k = np.arange(n + 1)
     made = [rate(each, n) for each in k]
@@ -583,26 +587,26 @@ def test_two_deviations_hold_the_rate(n: int, p: float) -> None:
 
 
 @pytest.mark.parametrize("expected", [0.05, 0.5, 2.0, 20.0])
-def test_two_deviations_hold_the_expected_count(expected: float) -> None:
+def test_count_is_within_two_deviations_of_the_truth(expected: float) -> None:
     k = np.arange(200)
     holds = [abs(made.values[0] - expected) <= 2 * made.variance[0] ** 0.5
              for made in (count(each, 1.0) for each in k)]  # fmt: skip
     assert poisson.pmf(k, expected)[holds].sum() >= 0.93
 
 
-def test_few_successes_are_counted_alike_by_both() -> None:
+def test_rate_and_count_have_equal_variance_for_few_successes() -> None:
     k, n = np.array([3.0, 8.0]), np.array([1e6, 2e6])
     np.testing.assert_allclose(rate(k, n).variance, count(k, n).variance, rtol=1e-5)
 
 
-def test_what_is_known_of_the_rate_is_the_variance_of_a_visit() -> None:
+def test_rate_and_count_take_the_variance_from_around() -> None:
     visits = rate([0, 1], 1, around=0.02)
     assert visits.values.tolist() == [0.0, 1.0]
     np.testing.assert_allclose(visits.variance, 0.02 * 0.98)
     np.testing.assert_allclose(count(3, 2.0, around=1.5).variance, 0.75)
 
 
-def test_no_trials_are_no_reading() -> None:
+def test_rate_and_count_return_nan_without_trials() -> None:
     made = rate([0, np.nan, 4], [0, 10, 10])
     np.testing.assert_array_equal(made.values, [np.nan, np.nan, 0.4])
     np.testing.assert_allclose(made.variance[2], 6 / 14 * 8 / 14 / 10)
@@ -610,7 +614,7 @@ def test_no_trials_are_no_reading() -> None:
     assert (rate(0, 0).variance > 0).all()
 
 
-def test_a_bandit_is_told_counts() -> None:
+def test_bandit_tell_accepts_rates_with_their_variances() -> None:
     sites, clicks = Candidates([[0.0], [1.0], [2.0]]), rate([0, 3, 0], [100, 50, 0])
     for make in (policies.gp_ucb, policies.bkb):
         told, plain = (make(sites, kernel=RBF(1.0), noise_variance=0.01) for _ in range(2))
@@ -627,7 +631,7 @@ def test_a_bandit_is_told_counts() -> None:
     assert greedy.info.failed == 1
 
 
-def test_what_is_wrong_is_named_counts() -> None:
+def test_rate_and_count_refuse_invalid_arguments() -> None:
     for k, n, said in (
         ([1, 5], [9, 4], r"successes must be no more than trials, got 5.0 at position 1"),
         ([1, 2], [4, 5, 6], "successes and trials must be of one length, got 2 and 3"),

@@ -29,7 +29,7 @@ def shaken(values: Array, seed: int, noise: float = 1e-13) -> Array:
 
 @modest
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=8), st.floats(1e-6, 1e6), seeds)
-def test_tied_rows_are_those_of_the_largest_level(
+def test_find_tied_rows_returns_all_rows_of_the_largest_level(
     levels: list[int], unit: float, seed: int
 ) -> None:
     scores = unit * np.array(levels, dtype=float)
@@ -40,29 +40,29 @@ def test_tied_rows_are_those_of_the_largest_level(
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e5, -1e5])
-def test_an_offset_does_not_make_scores_tie(offset: float) -> None:
+def test_find_tied_rows_ignores_an_offset_of_all_scores(offset: float) -> None:
     assert find_tied_rows(offset + np.array([0.0, 1.0, 1.0 + 1e-4])).tolist() == [2]
     assert find_tied_rows(shaken(np.full(5, offset), 0)).tolist() == [0, 1, 2, 3, 4]
 
 
-def test_what_a_price_forbids_does_not_make_scores_tie() -> None:
+def test_find_tied_rows_ignores_a_very_low_score() -> None:
     assert find_tied_rows([1.0, 1.0 + 1e-6, -1e12]).tolist() == [1]
     assert find_tied_rows([1.0, 1.0 + 1e-6, -np.inf]).tolist() == [1]
 
 
-def test_infinite_scores_tie_with_their_like() -> None:
+def test_find_tied_rows_ties_equal_infinite_scores() -> None:
     assert find_tied_rows([np.inf, 1.0, np.inf]).tolist() == [0, 2]
     assert find_tied_rows([-np.inf, -np.inf]).tolist() == [0, 1]
     assert find_tied_rows([-np.inf, 0.0]).tolist() == [1]
 
 
-def test_a_larger_share_is_for_what_has_lost_digits() -> None:
+def test_first_argmax_ties_more_scores_with_a_larger_share() -> None:
     variances = np.array([0.0, 2.0 - 1e-8, 1.0, 2.0])
     assert first_argmax(variances) == 3
     assert first_argmax(variances, 1e-8) == 1
 
 
-def test_draws_do_not_depend_on_how_many_tie_by_rounding() -> None:
+def test_random_argmax_is_independent_of_the_last_bits() -> None:
     scores = np.repeat([1.0, 0.5], 5)
     one, other = np.random.default_rng(1), np.random.default_rng(1)
     for seed in range(50):
@@ -70,13 +70,13 @@ def test_draws_do_not_depend_on_how_many_tie_by_rounding() -> None:
     assert one.random() == other.random()
 
 
-def test_draws_leave_the_generator_alone_where_nothing_ties() -> None:
+def test_random_argmax_draws_nothing_without_ties() -> None:
     rng = np.random.default_rng(2)
     assert random_argmax([0.0, 1.0, 0.5], rng) == 1
     assert rng.random() == np.random.default_rng(2).random()
 
 
-def test_the_row_of_the_largest_refuses_what_is_no_number() -> None:
+def test_acquisition_argmax_refuses_nan() -> None:
     X = np.arange(2.0)[:, None]
     message = r"acquisition is NaN at the point \[1.0\] \(row 1\)"
     assert_refused(
@@ -94,7 +94,7 @@ LINE = Candidates(np.linspace(-1, 1, 41)[:, None])
     [LINE, CandidatesInContext(LINE, {"outside": (0, 1)}), Box([(-1, 1)])],
     ids=["candidates", "candidates in a context", "a plateau of a box"],
 )
-def test_the_choice_of_a_domain_is_the_same_whatever_the_last_bits(domain: Any) -> None:
+def test_domains_maximize_is_independent_of_the_last_bits(domain: Any) -> None:
     def level(X: Array) -> Array:
         return (
             np.full(len(X), 3.0) if isinstance(domain, Box) else 3.0 - np.abs(np.abs(X[:, 0]) - 0.5)
@@ -139,7 +139,7 @@ def plays(policy: str, monkeypatch: pytest.MonkeyPatch, noise: float) -> list[fl
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_the_plays_of_a_policy_are_the_same_whatever_the_last_bits_of_scores(
+def test_policies_play_the_same_whatever_the_last_bits_of_scores(
     policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert plays(policy, monkeypatch, 1e-13) == plays(policy, monkeypatch, 0.0)

@@ -60,7 +60,7 @@ NO_NUMBERS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("case", NO_NUMBERS)
-def test_what_is_no_number_is_refused_by_name(case: str) -> None:
+def test_as_floats_refuses_all_but_numbers_with_a_reason(case: str) -> None:
     given, why = NO_NUMBERS[case]
     with pytest.raises(ValueError, match=re.escape("values must be numeric, got ")) as caught:
         as_floats(given, "values")
@@ -81,7 +81,7 @@ WELCOME: dict[str, tuple[Any, list[float]]] = {
 
 
 @pytest.mark.parametrize("case", WELCOME)
-def test_what_is_welcome(case: str) -> None:
+def test_as_floats_accepts_every_form_of_numbers(case: str) -> None:
     given, expected = WELCOME[case]
     made = as_floats(given, "values")
     assert made.dtype == np.float64
@@ -92,7 +92,7 @@ def test_what_is_welcome(case: str) -> None:
 
 
 @pytest.mark.parametrize("value", [1e200, -1e308, -1.797693134862315e308, 1.01 * LARGEST_VALUE])
-def test_rewards_and_answers_have_a_limit(value: float) -> None:
+def test_dataset_answers_and_tables_refuse_values_above_their_limit(value: float) -> None:
     match = re.escape(f"must be at most 1e+50 in size, got {value}")
     assert_refused(ValueError, "y " + match, Dataset, [[0.0]], 1.0, [value], 1.0)
     assert_refused(ValueError, "values " + match, Answers, [0.0, value], 1.0)
@@ -103,7 +103,7 @@ def test_rewards_and_answers_have_a_limit(value: float) -> None:
 
 
 @pytest.mark.parametrize("variance", [5e-324, 1e-300, 0.99e-75, 1e300])
-def test_variances_have_a_floor_and_a_limit(variance: float) -> None:
+def test_dataset_and_answers_refuse_variances_outside_their_limits(variance: float) -> None:
     match = rf"variance must be at (least 1e-75|most 1e\+100), got {variance}".replace("+3", r"\+3")
     assert_refused(ValueError, match, Dataset, [[0.0]], 1.0, [0.0], variance)
     assert_refused(ValueError, match, Answers, [0.0], variance)
@@ -112,20 +112,20 @@ def test_variances_have_a_floor_and_a_limit(variance: float) -> None:
 
 
 @pytest.mark.parametrize("t", [LARGEST_TIME, -LARGEST_TIME, 1e300])
-def test_times_are_those_that_have_a_next_one(t: float) -> None:
+def test_dataset_and_as_time_refuse_times_without_a_next_one(t: float) -> None:
     with pytest.raises(ValueError, match=r"t must be smaller than 2\^53 in size.*as a Clock does"):
         Dataset([[0.0]], t, [0.0], 1.0)  # type: ignore[arg-type]
     assert_refused(ValueError, r"t must be smaller than 2\^53 in size", as_time, t)
     assert as_time(LARGEST_TIME - 1) + 1.0 > LARGEST_TIME - 1
 
 
-def test_coordinates_have_squares() -> None:
+def test_candidates_and_box_refuse_coordinates_too_large_to_square() -> None:
     with pytest.raises(ValueError, match=r"candidates .*1e\+150"):
         Candidates([[0.0], [1e200]])  # type: ignore[arg-type]
     assert_refused(ValueError, "coordinates of bounds", Box, [[-1e308, 1e308]])
 
 
-def test_what_an_aging_map_returns() -> None:
+def test_check_effective_refuses_all_but_positive_variances() -> None:
     assert check_effective([1.0, INF], 2).tolist() == [1.0, INF]
     for bad in ([1.0, NAN], [0.0, 1.0], [1.0, -INF]):
         assert_refused(
@@ -136,7 +136,7 @@ def test_what_an_aging_map_returns() -> None:
 
 
 @pytest.mark.parametrize("seed", [None, -1, 1.0, True, "1", np.random.RandomState(0)])
-def test_a_seed_is_a_number_or_a_generator(seed: Any) -> None:
+def test_as_generator_refuses_an_invalid_seed(seed: Any) -> None:
     assert_refused(ValueError, "seed must", as_generator, seed)
 
 
@@ -162,7 +162,9 @@ def cases() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("call", "name", "kinds"), list(cases()))
-def test_every_number_is_checked(call: Call, name: str, kinds: tuple[type, ...]) -> None:
+def test_public_classes_refuse_every_invalid_number(
+    call: Call, name: str, kinds: tuple[type, ...]
+) -> None:
     call()  # what it is made of is good
     bad: list[Any] = [*BAD_NUMBERS, *([] if type(None) in kinds else [None])]
     if kinds == (bool,):
