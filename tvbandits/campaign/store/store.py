@@ -247,7 +247,9 @@ class Store:
         with self.translate_errors():
             exists = self.database.inspect(lambda connection: _check_tables(connection, str(self)))
         if not exists:
-            raise NoCampaignError(f"{self}: there is no campaign: check the name, or create one first")
+            raise NoCampaignError(
+                f"{self}: there is no campaign: check the name, or create one first"
+            )
         self.first = next(self.rows(-1, ""))
 
     # --- reading --------------------------------------------------------------------------------
