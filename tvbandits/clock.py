@@ -45,12 +45,15 @@ _LENGTH = re.compile(
 )
 
 
+# The half of the day after a time of day: " p.m.", "PM", "p".
+HALF_OF_DAY = r"\s*[AaPp]\.?\s?[Mm]\.?|[AaPp]"
+
 # A date of another form, from people or instruments: 31.01.2026 24:00, 1/31/2026 1:30 PM.
 _WRITTEN = re.compile(
     r"(?:(?P<year>\d{4})[-/.](?P<month>\d\d?)[-/.](?P<day>\d\d?)"
     r"|(?P<a>\d\d?)(?P<mark>[-/.])(?P<b>\d\d?)(?P=mark)(?P<last>\d{4}))"
     r"(?:(?:T|,?\s+)(?P<hour>\d\d?)(?::(?P<minute>\d\d)(?::(?P<second>\d\d(?:[.,]\d+)?))?)?"
-    r"(?P<half>\s*[AaPp]\.?\s?[Mm]\.?|[AaPp])?)?\s*(?P<zone>Z|UTC|GMT|[+-]\d\d:?\d\d)?"
+    rf"(?P<half>{HALF_OF_DAY})?)?\s*(?P<zone>Z|UTC|GMT|[+-]\d\d:?\d\d)?"
 )
 
 # A date whose month is a word, in English or German: 04-Mar-2024, 4. März 2024, Mar 4, 2024.

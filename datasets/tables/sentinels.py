@@ -89,15 +89,15 @@ def describe_isolated_zeros(values: pd.DataFrame, options: FileOptions) -> list[
     0 comes 2 times, far from all other values, which are 12 to 20
     """
     numbers = pd.Series(values.to_numpy(float).ravel()).dropna()
-    if "none" in options.missing:
+    counts = {code: int((numbers == code).sum()) for code in (0.0, -1.0)}
+    others = numbers[~numbers.isin([*counts])]
+    if "none" in options.missing or not any(counts.values()) or others.nunique() < FEWEST_VALUES:
         return []
     notes = list[str]()
-    for code in (0.0, -1.0):
-        count, others = int((numbers == code).sum()), numbers[~numbers.isin([0.0, -1.0])]
-        if count == 0 or others.nunique() < FEWEST_VALUES:
-            continue
+    for code, count in counts.items():
         gap = max(others.min() - code, code - others.max())
-        if gap > ALONE * (others.max() - others.min()) and count < SPIKE_SHARE * len(numbers):
+        is_isolated = gap > ALONE * (others.max() - others.min())
+        if is_isolated and 0 < count < SPIKE_SHARE * len(numbers):
             notes.append(
                 f"{code:g} comes {count} time{'s' * (count > 1)}, far from all other values, which are "
                 f"{others.min():g} to {others.max():g}: if it stands for no reading, say "

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from tvbandits.clock import find_date_order, is_date_text, to_iso_date
+from tvbandits.clock import HALF_OF_DAY, find_date_order, is_date_text, to_iso_date
 from tvbandits.datasets.tables.headings import as_id, simplify_heading
 from tvbandits.option_text import format_option
 
@@ -36,8 +36,7 @@ _PARTS = (
     *({"hour", "hr", "hh", "stunde"}, {"minute", "min", "mi"}),
 )
 # A time of day with minutes.
-_HALF = r"(\s*[AaPp]\.?\s?[Mm]\.?|[AaPp])?"
-CLOCK = rf"\s*\d{{1,2}}:\d\d(:\d\d)?{_HALF}\s*"
+CLOCK = rf"\s*\d{{1,2}}:\d\d(:\d\d)?({HALF_OF_DAY})?\s*"
 _HOURS_AND_MINUTES = r"\d|(?:\d|[01]\d|2[0-4])?[0-5]\d"
 _DATED = re.compile(r"date|datum|fecha|data|timestamp|datetime|zeitstempel|zeitpunkt")
 

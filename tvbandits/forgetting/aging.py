@@ -42,6 +42,10 @@ from tvbandits.validation import (
     whole_number,
 )
 
+# The rate and the discount at which next to nothing ages, whatever the unit of time: those of a policy
+# until it has learned another one.
+SMALLEST_RATE, LARGEST_DISCOUNT = 1e-75, 1.0 - 2.0**-53
+
 
 @dataclass(frozen=True)
 class Ages:
@@ -268,7 +272,7 @@ class Exponential:
     def at_rate(self, rate: float) -> Exponential:
         """Return the map with the discount exp(-rate)."""
         # At either end of the range of a float, observations are forgotten at once or never.
-        return Exponential(min(math.exp(-min(rate, 700.0)), 1.0 - 2.0**-53))
+        return Exponential(min(math.exp(-min(rate, 700.0)), LARGEST_DISCOUNT))
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,6 @@ from tvbandits.forgetting.event_trigger import EventTrigger
 from tvbandits.gp.online import Every
 from tvbandits.validation import (
     LARGEST_WHOLE,
-    SMALLEST_VARIANCE,
     Seed,
     check_choice,
     check_optional,
@@ -276,9 +275,8 @@ def w_gp_ucb(
     10 [2.]
     """
     # Deng 2022: regression with weights discount^age is regression with this noise ([S] section 1.1).
-    # Until the discount is learned it is next to 1, since another one depends on the unit of time.
     number, rule = parse_rate("discount", discount)
-    weights = aging.Exponential(1.0 - 2.0**-53 if number is None else number)
+    weights = aging.Exponential(aging.LARGEST_DISCOUNT if number is None else number)
     return make_bandit(
         domain,
         kernel,
@@ -426,8 +424,7 @@ def ui_gp_ucb(
     check_optional(noise_variance_number, "noise_variance", noise_variance)
     rate, rule = parse_rate("forgetting_rate", forgetting_rate)
     number = check_optional(positive_number, "forgetting_rate", rate)
-    # Until a rate is learned it is next to 0, whatever the unit of time.
-    start = SMALLEST_VARIANCE if number is None else number
+    start = aging.SMALLEST_RATE if number is None else number
     growing: Aging = aging.Linear(start) if growth == "linear" else aging.Wiener(start)
     return make_bandit(
         domain,

@@ -43,7 +43,6 @@ from tvbandits.forgetting.aging import LogThreshold
 from tvbandits.gp.exact import Exact
 from tvbandits.queries.plans import KDPP, MOST_QUESTIONS, LogSchedule, QueryConfig, QueryPlan
 from tvbandits.validation import (
-    SMALLEST_VARIANCE,
     Seed,
     check_optional,
     check_part,
@@ -113,11 +112,10 @@ def sparq_gp_ucb(
     # Line 1: the domain D and the kernel k.
     kernel = kernel_or_default(domain, kernel)
     check_optional(noise_variance_number, "noise_variance", noise_variance)
-    # Line 3: observe y_t; the noise variance of a reward grows with its age (eq. 15). A rate that is to
-    # be learned is next to 0 until then, whatever the unit of time.
+    # Line 3: observe y_t; the noise variance of a reward grows with its age (eq. 15).
     rate, rule = parse_rate("forgetting_rate", forgetting_rate)
     growth = aging.Linear(
-        check_optional(positive_number, "forgetting_rate", rate) or SMALLEST_VARIANCE
+        check_optional(positive_number, "forgetting_rate", rate) or aging.SMALLEST_RATE
     )
     # Line 4: discard rewards whose noise variance exceeds sigma^2 log t, except the newest.
     discard = aging.DiscardAbove(LogThreshold(noise_variance))
