@@ -45,7 +45,7 @@ from tvbandits.threads import limit_blas_threads
 # A layer stays if regret, or the time of a step, without it is at least so many times as large.
 REGRET_RATIO, TIME_RATIO = 1.01, 4 / 3
 
-# In the first steps all models are active.
+# Before, the ensemble starts anew.
 SETTLED = 20
 
 # Answers a step of `frugal_gp_ucb`.
@@ -70,12 +70,9 @@ def set_constants(module: Any, **changes: Any) -> Switch:
 
 
 ENSEMBLE = mixture.FilterEnsemble
-INACTIVE = mixture.InactiveModels
 # The switches that take the place of each layer.
 LAYERS: dict[str, tuple[Switch, ...]] = {
-    "inactive models": ((INACTIVE, "exchange", lambda self, *step: (*step[:2], self)),),
-    "waking after a surprise": (set_constants(mixture, large_innovation=math.inf),),
-    "thinning": (set_constants(mixture, prune_steps=()),),
+    "removal of light models": (set_constants(mixture, prune_steps=()),),
     "first-guess replay": ((ENSEMBLE, "_learns_scale", lambda _: False),),
     "its replay after 4 steps": (set_constants(mixture, start_steps=(16,)),),
     "first guess worth 30": (set_constants(mixture, function_scale_count=1.0),),

@@ -40,7 +40,7 @@ def test_learn_from_sets_half_of_the_prior_weight_of_models() -> None:
     ensemble = ensemble.update([0], np.array([50.0]), None, 1.0)
     scores = np.exp(ensemble._log_weights)
     plain = np.full(len(scores), 1.0 / len(scores))
-    shares = np.array([weights_of_source.get(each, 0.0) for each in ensemble.active_models])
+    shares = np.array([weights_of_source.get(each, 0.0) for each in ensemble.current_models])
     assert 0.9 < shares.sum() <= 1.0 + 1e-12
     expected = 0.5 * plain + 0.5 * shares
     np.testing.assert_allclose(scores / scores.sum(), expected / expected.sum(), rtol=1e-12)
@@ -52,7 +52,7 @@ def test_learn_from_takes_the_weights_of_the_other_ensemble() -> None:
     source = play(policies.adaptive_gp_ucb(SOURCE, noise_variance=1.0), 40)
     source.ask(41)
     ensemble = source.state.posterior.ensemble
-    weights = dict(zip(ensemble.active_models, ensemble.weights, strict=True))
+    weights = dict(zip(ensemble.current_models, ensemble.weights, strict=True))
     rule = policies.adaptive_gp_ucb(TARGET, noise_variance=1.0).learn_from(source).recipe.posterior
     assert len(rule.prior_weights) > 1
     for model, weight in rule.prior_weights:

@@ -227,7 +227,6 @@ MESSAGE = r"\w.* of shape \(.*\).*: is the kernel a valid .*larger noise varianc
     [
         linalg.eigenpairs,
         linalg.square_root,
-        lambda A: linalg.invert_factors_each(A[None]),
         lambda A: linalg.whiten_each(A[None], A[None]),
         lambda A: linalg.predict_each(A[None], A[:1], A[:1]),
         lambda A: linalg.greedy_pivots(A, 0.0),
@@ -265,9 +264,3 @@ def test_whiten_each_equals_whitening_one_by_one() -> None:
         np.testing.assert_allclose(L @ L.T, a, atol=1e-12)
         np.testing.assert_allclose(w.T @ w, b.T @ np.linalg.inv(a) @ b, atol=1e-10)
     assert_refused(linalg.FactorisationError, "not positive definite", linalg.whiten_each, -A, B)
-    factors, inverses = linalg.invert_factors_each(A)
-    np.testing.assert_allclose(np.matmul(factors, inverses), [np.eye(4)] * 3, atol=1e-12)
-    np.testing.assert_allclose(factors @ np.swapaxes(factors, 1, 2), A, atol=1e-12)
-    assert_refused(
-        linalg.FactorisationError, "not positive definite", linalg.invert_factors_each, -A
-    )

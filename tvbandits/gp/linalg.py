@@ -318,18 +318,6 @@ def whiten_each(A: Array, B: Array) -> tuple[Array, Array]:
     return factors, np.asarray(np.linalg.solve(factors, B))
 
 
-def invert_factors_each(A: Array) -> tuple[Array, Array]:
-    """Return the Cholesky factors (M, n, n) of a stack of matrices, and the inverses of the factors.
-
-    Raises
-    ------
-    FactorisationError
-        If one of the matrices is not positive definite.
-    """
-    factors = _factorise_each(A)
-    return factors, np.array([lapack.dtrtri(L, lower=1)[0] for L in factors])
-
-
 def _factorise_each(A: Array) -> Array:
     """Return the Cholesky factors (M, n, n) of a stack of positive definite matrices."""
     name = "a covariance of innovations"

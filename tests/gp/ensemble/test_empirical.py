@@ -183,7 +183,7 @@ def test_replace_group_halves_the_weight_until_evidence_decides() -> None:
     np.testing.assert_allclose(again.weights, both.weights)
     for t, row in enumerate(table[60:], 60):
         both = both.update(np.arange(4), row[:4], None, float(t))
-    empirical = [each.drift_space == filters.models[0].drift_space for each in both.active_models]
+    empirical = [each.drift_space == filters.models[0].drift_space for each in both.current_models]
     assert both.weights[empirical].sum() > 0.8  # the process has this covariance
 
 

@@ -302,7 +302,7 @@ def test_replay_buffer_is_bounded() -> None:
         buffer = buffer_of(history(steps))
         assert len(buffer.times) == CONFIG.replay_times
         sizes.append(len(pickle.dumps(buffer)))
-    assert max(sizes) <= 1.1 * min(sizes)  # a backlog grows and shrinks
+    assert max(sizes) <= 1.01 * sizes[0]
 
 
 def test_replay_buffer_counts_earlier_readings_with_effective_noise() -> None:
@@ -424,7 +424,7 @@ def test_empirical_covariance_of_a_long_history_uses_all_of_its_times(
     t = np.repeat(np.arange(200.0), 9)
     X, y = np.tile(POINTS, (200, 1)), table.ravel()
     posterior = posterior_at(199.0, Dataset(X, t, y, np.full(len(y), 0.01)), ModelEnsemble())
-    spaces = [each.drift_space for each in posterior.buffer.latest.active_models]
+    spaces = [each.drift_space for each in posterior.buffer.latest.current_models]
     estimated = next(each for each in spaces if isinstance(each, EmpiricalSpace))
     # After 16 times the ensemble estimates it from these times and the 176 before.
     expected = empirical_models(table[:192], 1.0)[0].drift_space

@@ -93,7 +93,7 @@ def test_season_search_finds_the_period_and_puts_it_into_the_models(unit: float)
     assert all(each is None for each in periods[:first])
     assert all(each == pytest.approx(12.0 * unit) for each in periods[first:])
     before, after = posteriors[first - 1].buffer.latest, posteriors[first].buffer.latest
-    assert all(each.season is None for each in before.active_models)
+    assert all(each.season is None for each in before.current_models)
     assert {each.season and each.season.period for each in after.models} == {12.0 * unit}
 
 
@@ -392,8 +392,8 @@ def test_ensemble_keeps_its_season_as_empirical_models_join() -> None:
     posterior = bandit.state.posterior
     assert isinstance(posterior, EnsemblePosterior)
     assert any(
-        isinstance(each.drift_space, EmpiricalSpace) for each in posterior.ensemble.active_models
+        isinstance(each.drift_space, EmpiricalSpace) for each in posterior.ensemble.current_models
     )
     assert posterior.search is not None
     assert posterior.search.period == pytest.approx(12.0)
-    assert all(each.season is not None for each in posterior.ensemble.active_models)
+    assert all(each.season is not None for each in posterior.ensemble.current_models)

@@ -55,27 +55,22 @@ class DynamicsConfig:
 
 CONFIG = DynamicsConfig()
 
-# The slice of a state whose two halves are coupled, and the coefficients (M, 2, k, n) or (M, 2, 1, n) of
-# the second half in the first and of the first half in the second.
+# The slice of a state whose two halves are coupled, and the coefficients (M, 2, k, 1) of the second half
+# in the first and of the first half in the second.
 Coupling: TypeAlias = tuple[slice, Array]
-
-# The factors (M, P, n) by which the P blocks of a state decay over n times, and the couplings.
-Decay: TypeAlias = tuple[Array, tuple[Coupling, ...]]
 
 
 class Transition(NamedTuple):
-    """The transition of M states over n times.
+    """The transition of M states over some time.
 
     Attributes
     ----------
-    diagonal : array of shape (M, S, n)
-        The diagonal of the transition matrix for each of n times.
+    diagonal : array of shape (M, S, 1)
+        The diagonal of the transition matrix.
     couplings : tuple of Coupling
         Couplings of values and derivatives of a smooth drift, and of the pairs of a season.
-    covariance_factor : array of shape (M, S, S), optional
-        Factor on a covariance, for a single time and no couplings.
-    process_noise : array of shape (M, S, S), optional
-        Process noise, for a single time and no couplings.
+    covariance_factor, process_noise : arrays of shape (M, S, S), optional
+        Factor on a covariance, and the process noise, if there are no couplings.
     """
 
     diagonal: Array
@@ -198,46 +193,26 @@ class Dynamics:
         return np.asarray(CONFIG.relative_noise * trace[:, None])
 
     @cached_property
-    def has_scalar_blocks(self) -> bool:
-        """Return whether the prior is diagonal, with equal variances within each block."""
-        variances = np.einsum("mii->mi", self.prior)
-        blocks = np.split(variances, self.blocks[1:], axis=1)
-        equal = all((block == block[:, :1]).all() for block in blocks)
-        return equal and np.count_nonzero(self.prior) == np.count_nonzero(variances)
-
-    @cached_property
     def basis_key(self) -> str:
         """Return a key that dynamics with the same `basis` have in common."""
         return repr(basis_of(self.models[0], len(self.basis)))
 
-    # --- subsets and extensions -------------------------------------------------------------------
+    # --- subsets ------------------------------------------------------------------------------------
 
     def take(self, rows: NDArray[Any]) -> Dynamics:
         """Return the dynamics of some of the models, selected by their numbers or a mask."""
         index = np.arange(len(self.models))[rows]
         models = tuple(self.models[i] for i in index)
-        return self._with_models(models, self.prior[index], self.residual[index])
+        starts = self.drift_start, self.derivative_start, self.season_start
+        dynamics = Dynamics(models, self.basis, *starts, self.prior[index], self.residual[index])
+        dynamics.__dict__["_observation"] = self._observation
+        return dynamics
 
     @cached_property
     def restartable(self) -> tuple[Index, Dynamics]:
         """Return the numbers (m,) of the models that may restart, and the dynamics of these."""
         rows = np.flatnonzero(self.hazard > 0)
         return rows, self.take(rows)
-
-    def concatenate(self, other: Dynamics) -> Dynamics:
-        """Return the dynamics of these models followed by others with the same features."""
-        prior = np.concatenate([self.prior, other.prior])
-        residual = np.concatenate([self.residual, other.residual])
-        return self._with_models(self.models + other.models, prior, residual)
-
-    def _with_models(
-        self, models: tuple[ModelSpec, ...], prior: Array, residual: Array
-    ) -> Dynamics:
-        """Return the dynamics of other models with the same features."""
-        starts = self.drift_start, self.derivative_start, self.season_start
-        dynamics = Dynamics(models, self.basis, *starts, prior, residual)
-        dynamics.__dict__["_observation"] = self._observation
-        return dynamics
 
     # --- observation ------------------------------------------------------------------------------
 
@@ -273,8 +248,45 @@ class Dynamics:
 
     # --- transition -------------------------------------------------------------------------------
 
+    def transition(self, h: float) -> Transition:
+        """Return the transition over h >= 0 steps.
+
+        The latest one is stored, since most steps have the same duration.
+        """
+        if self._latest_transition and self._latest_transition[0][0] == h:
+            return self._latest_transition[0][1]
+        diagonal, couplings = self._compute_transition(h)
+        transition = Transition(diagonal, couplings)
+        if not couplings:
+            factor = diagonal * diagonal[:, None, :, 0]
+            transition = Transition(diagonal, (), factor, (1.0 - factor) * self.prior)
+        self._latest_transition[:] = [(h, transition)]
+        return transition
+
+    def _compute_transition(self, h: float) -> tuple[Array, tuple[Coupling, ...]]:
+        """Return the diagonal (M, S, 1) of the transition matrix over h steps, and the couplings."""
+        trend, static, drift = (np.exp(-h / times) for times in self._times)
+        components = [np.exp(-h / times) for times in self._component_times.T]
+        factors, couplings = [np.ones_like(trend), trend, static, *components, drift], []
+        if self.derivative_start < self.season_start:
+            rate = matern32_rate(self._times[2])
+            factors[-1], up, down, slope = matern32_transition(
+                rate, np.asarray(h), np.exp(-rate * h)
+            )
+            factors.append(slope)
+            coefficients = np.stack([up, down], axis=1)[:, :, None, None]
+            couplings.append((slice(self.drift_start, self.season_start), coefficients))
+        if self._season_size:
+            rotation = np.exp(self._season_exponents * h)
+            factors += [*rotation.real.T] * 2
+            sine = rotation.imag.repeat(self._season_size, axis=1)
+            coefficients = np.stack([sine, -sine], axis=1)[..., None]
+            couplings.append((slice(self.season_start, self.size), coefficients))
+        diagonal = np.stack(factors, axis=1).repeat(np.diff([*self._blocks, self.size]), axis=1)
+        return diagonal[:, :, None], tuple(couplings)
+
     @cached_property
-    def blocks(self) -> tuple[int, ...]:
+    def _blocks(self) -> tuple[int, ...]:
         """Return the start of each block of a state whose components decay by one factor."""
         smooth = self.derivative_start < self.season_start
         derivative = (self.derivative_start,) if smooth else ()
@@ -282,25 +294,6 @@ class Dynamics:
         harmonics = range(self.season_start, self.size, step) if step else ()
         components = range(self.drift_start, self.drift_start + self._component_times.shape[1])
         return (0, 1, 2, *components, components.stop, *derivative, *harmonics)
-
-    def decay(self, h: Array) -> Decay:
-        """Return the decay factors and couplings of the blocks of a state over times (n,) in steps."""
-        trend, static, drift = (np.exp(-h / times[:, None]) for times in self._times)
-        components = [np.exp(-h / times[:, None]) for times in self._component_times.T]
-        factors, couplings = [np.ones_like(trend), trend, static, *components, drift], []
-        if self.derivative_start < self.season_start:
-            rate = matern32_rate(self._times[2])[:, None]
-            factors[-1], up, down, slope = matern32_transition(rate, h, np.exp(-rate * h))
-            factors.append(slope)
-            coefficients = np.stack([up, down], axis=1)[:, :, None]
-            couplings.append((slice(self.drift_start, self.season_start), coefficients))
-        if self._season_size:
-            rotation = np.exp(self._season_exponents * h)
-            factors += [*rotation.real.swapaxes(0, 1)] * 2
-            sine = rotation.imag.repeat(self._season_size, axis=1)
-            coefficients = np.stack([sine, -sine], axis=1)
-            couplings.append((slice(self.season_start, self.size), coefficients))
-        return np.stack(factors, axis=1), tuple(couplings)
 
     @cached_property
     def _times(self) -> tuple[Array, Array, Array]:
@@ -317,56 +310,27 @@ class Dynamics:
 
     @cached_property
     def _season_exponents(self) -> NDArray[np.complex128]:
-        """Return the logarithms (M, harmonics, 1) of the complex factors of a season per step."""
+        """Return the logarithms (M, harmonics) of the complex factors of a season per step."""
         exponents = [
             (2j * math.pi * np.arange(1, season.harmonics + 1) - 1.0 / season.decay_periods)
             / season.period
             for season in (model.season for model in self.models)
             if season is not None
         ]
-        return np.array(exponents)[:, :, None]
+        return np.array(exponents)
 
-    def transition_over(self, decay: Decay, numbers: Index) -> Transition:
-        """Return the transition over some of the times of a `decay`, given their numbers (n,)."""
-        factors, couplings = decay
-        diagonal = factors[:, :, numbers].repeat(np.diff([*self.blocks, self.size]), axis=1)
-        return Transition(diagonal, tuple((part, c[..., numbers]) for part, c in couplings))
+    def propagate(self, states: Array, h: float) -> Array:
+        """Return F states with the transition matrix F over h steps.
 
-    def transition(self, h: float) -> Transition:
-        """Return the transition over h >= 0 steps.
-
-        The latest one is stored, since most steps have the same duration.
-        """
-        if self._latest_transition and self._latest_transition[0][0] == h:
-            return self._latest_transition[0][1]
-        transition = self.transition_over(self.decay(np.array([h])), np.zeros(1, np.int64))
-        if not transition.couplings:
-            factor = transition.diagonal * transition.diagonal[:, None, :, 0]
-            noise = (1.0 - factor) * self.prior
-            transition = Transition(transition.diagonal, (), factor, noise)
-        self._latest_transition[:] = [(h, transition)]
-        return transition
-
-    def propagate(self, states: Array, h: float | Transition, transposed: bool = False) -> Array:
-        """Return F states with the transition matrix F over h steps, or F^T states if `transposed`.
-
-        Parameters
-        ----------
-        states : array of shape (M, S) or (M, S, n)
-            A state of each model, or matrices with states as columns.
-        h : float or Transition
-            A number of steps, or a transition with a time for each column.
-        transposed : bool
-            Whether F is transposed.
+        `states` has the shape (M, S), a state of each model, or (M, S, n), with states as columns.
         """
         if states.ndim == 2:
-            return np.asarray(self.propagate(states[:, :, None], h, transposed)[:, :, 0])
-        transition = h if isinstance(h, Transition) else self.transition(h)
+            return np.asarray(self.propagate(states[:, :, None], h)[:, :, 0])
+        transition = self.transition(h)
         result = transition.diagonal * states
         for part, coefficients in transition.couplings:
-            factors = coefficients[:, ::-1] if transposed else coefficients
             halves = _halves(result, part)
-            halves += factors * _halves(states, part)[:, ::-1]
+            halves += coefficients * _halves(states, part)[:, ::-1]
         return np.asarray(result)
 
     def propagate_symmetric(self, matrix: Array, h: float) -> Array:

@@ -20,14 +20,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tvbandits.data import replace_fields
-from tvbandits.gp.ensemble.filters import (
-    Filters,
-    StepReadings,
-    initial_filters,
-    step_batches,
-    update_batch,
-)
-from tvbandits.gp.ensemble.mixture import CONFIG as MIXTURE_CONFIG, FilterEnsemble
+from tvbandits.gp.ensemble.filters import Filters, batch_slices, initial_filters
+from tvbandits.gp.ensemble.mixture import FilterEnsemble
 from tvbandits.gp.ensemble.models import CONFIG as MODEL_CONFIG, ModelSpec, Season, SpatialSpec
 from tvbandits.gp.ensemble.seasons import steps_in_octaves
 from tvbandits.validation import Array, Index
@@ -126,9 +120,8 @@ class EmpiricalSpace(SpatialSpec):
         return hash(self.components)
 
 
-# The group of the empirical models. It has the last update of each period; other groups have smaller
-# numbers.
-GROUP = MIXTURE_CONFIG.update_period - 1
+# The group of the empirical models; other groups have numbers from 0 on.
+GROUP = -1
 
 
 class TimedReadings(NamedTuple):
@@ -193,16 +186,12 @@ class TimedReadings(NamedTuple):
         times = np.unique(self.times)
         times = times[times < until][-CONFIG.filter_steps :]
         ends = np.searchsorted(self.times, np.append(times, until))
-        parts = [slice(*pair) for pair in pairwise(ends.tolist())]
-        steps = [
-            StepReadings(float(t), self.places[part], values[part], self.noise[part])
-            for t, part in zip(times, parts, strict=True)
-        ]
-        time = steps[0].t
-        for batch in step_batches(steps):
-            filters, _ = update_batch(filters, time, batch, ensemble.step_length)
-            time = batch[-1].t
-        filters = filters.predict((until - time) / ensemble.step_length)
+        steps = np.diff(times, append=until) / ensemble.step_length
+        for (start, end), step in zip(pairwise(ends.tolist()), steps.tolist(), strict=True):
+            for part in batch_slices(end - start):
+                rows = slice(start + part.start, min(start + part.stop, end))
+                filters, _ = filters.update(self.places[rows], values[rows], self.noise[rows])
+            filters = filters.predict(step)
         return replace_fields(filters, group=GROUP)
 
 

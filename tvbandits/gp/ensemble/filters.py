@@ -1,7 +1,7 @@
 """Condition M models on readings by a batch of Kalman filters on the same features.
 
-`Filters.predict` and `Filters.update` process the readings of one time, `update_batch` those of several
-times at once. Both return new posteriors and the log likelihood of the readings under each model.
+`Filters.predict` and `Filters.update` return new posteriors; an update also returns the innovations and
+the log likelihood of the readings under each model.
 
 All variances of a model are known up to one factor, the squared scale. Under an inverse gamma prior its
 posterior follows from the sum of squared standardised innovations, and the predictive density is
@@ -17,10 +17,9 @@ nugget is larger than the noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,14 +48,11 @@ class FilterConfig:
     batch_size : int
         The largest number of readings of one update, because the factorisation of their covariance has
         cubic cost.
-    joint_readings : int
-        A step with more readings is updated separately, which is at least as fast as a joint update.
     """
 
     scale_memory: float = 400.0
     no_restart: float = 0.99
     batch_size: int = 128
-    joint_readings: int = 8
 
 
 CONFIG = FilterConfig()
@@ -132,7 +128,7 @@ class Filters:
         """Return the squared scales (M,), in the unit of the reward squared."""
         return np.asarray(self.squares / self.count)
 
-    # --- subsets and extensions -------------------------------------------------------------------
+    # --- subsets and conversion -------------------------------------------------------------------
 
     def take(self, rows: NDArray[Any], dynamics: Dynamics | None = None) -> Filters:
         """Return the filters of some models, selected by their numbers or a mask.
@@ -141,14 +137,6 @@ class Filters:
         """
         parts = {name: getattr(self, name)[rows] for name in PER_MODEL}
         return replace_fields(self, dynamics=dynamics or self.dynamics.take(rows), **parts)
-
-    def concatenate(self, other: Filters) -> Filters:
-        """Return the filters of these models followed by others with the same features."""
-        parts = {
-            name: np.concatenate([getattr(filters, name) for filters in (self, other)])
-            for name in PER_MODEL
-        }
-        return replace_fields(self, dynamics=self.dynamics.concatenate(other.dynamics), **parts)
 
     def convert_periods(self, step: float) -> Filters:
         """Return the filters with the periods of seasons converted to steps of this length."""
@@ -319,21 +307,21 @@ class _Whitened(NamedTuple):
 
 
 def student_log_density(
-    n: int | Index, count: Array, squares: Array, log_root: Array, error_squares: Array
+    n: int, count: Array, squares: Array, log_root: Array, error_squares: Array
 ) -> Array:
-    """Return Student's log densities (..., M) of n readings.
+    """Return Student's log densities (M,) of n readings.
 
     Parameters
     ----------
-    n : int, or integer array that broadcasts with `count`
+    n : int
         Number of readings.
-    count : array of shape (..., M)
+    count : array of shape (M,)
         Degrees of freedom: the number of innovations in the scale.
-    squares : array of shape (..., M)
+    squares : array of shape (M,)
         Sum of the squares of these innovations.
-    log_root : array of shape (..., M)
+    log_root : array of shape (M,)
         Half the log determinant of the covariance of the readings, in units of the squared scale.
-    error_squares : array of shape (..., M)
+    error_squares : array of shape (M,)
         Squared norm of the whitened errors.
     """
     half = (count + n) / 2
@@ -374,282 +362,7 @@ def initial_filters(
     )
 
 
-# --- readings of several times at once ------------------------------------------------------------
-# A state is a stationary Gauss-Markov process, x(t + h) = F(h) x(t) + noise, with the prior covariance
-# at all times. Given the posterior covariance P, readings at times h_i later therefore have the joint
-# covariance
-#
-#     H_i F(h_i) (P - prior) F(h_j)^T H_j^T + H_i F(h_i - h_j) prior H_j^T + noise,       h_i >= h_j,
-#
-# The diagonal blocks of its Cholesky factor are those of the innovations that a filter would compute
-# step by step. A few matrix products replace many passes over all covariances.
-#
-# There are two differences to the filter: the noise of the sensor is divided by the squared scale at
-# the start, and models that may restart do so before the first reading or not at all.
-
-
-class StepReadings(NamedTuple):
-    """The readings of one time.
-
-    Attributes
-    ----------
-    t : float
-    rows : integer array of shape (n,)
-        Numbers of the points.
-    values : array of shape (n,)
-        Rewards minus the origin.
-    noise : array of shape (n,)
-        Noise variances of the sensor.
-    """
-
-    t: float
-    rows: Index
-    values: Array
-    noise: Array
-
-
 def batch_slices(count: int) -> list[slice]:
     """Return slices of `count` readings, each of at most `batch_size`."""
     size = CONFIG.batch_size
     return [slice(start, start + size) for start in range(0, count, size)]
-
-
-def step_batches(steps: Sequence[StepReadings]) -> Iterator[Sequence[StepReadings]]:
-    """Yield the batches of steps for joint updates; a step with many readings is its own batch."""
-    first, readings = 0, 0
-    for i, step in enumerate(steps):
-        is_alone = max(len(steps[i - 1].rows), len(step.rows)) > CONFIG.joint_readings
-        if i > first and (is_alone or readings + len(step.rows) > CONFIG.batch_size):
-            yield steps[first:i]
-            first, readings = i, 0
-        readings += len(step.rows)
-    if steps:
-        yield steps[first:]
-
-
-def update_batch(
-    filters: Filters, time: float, steps: Sequence[StepReadings], step_length: float
-) -> tuple[Filters, Array]:
-    """Return filters at the time of the last readings, given all of them, and their log likelihoods.
-
-    Parameters
-    ----------
-    filters : Filters
-    time : float
-        The time of the filters.
-    steps : sequence of StepReadings
-        A batch of `step_batches`, sorted by time.
-    step_length : float
-        Duration of a step.
-
-    Returns
-    -------
-    filters : Filters
-    log_likelihood : array of shape (s, M)
-        Joint log density of the readings of each time given earlier ones, in the unit of the reward.
-    """
-    if len(steps) == 1 and len(steps[0].rows) > CONFIG.joint_readings:
-        return _update_one_step(filters, time, steps[0], step_length)
-    stack = _Stack.of(steps, time, step_length)
-    covariances = _PriorCovariances.of(filters.dynamics, stack)
-    joint = _JointReadings.of(filters, stack, covariances)
-    posterior, density = joint.condition(filters, stack, covariances), joint.log_likelihood
-    if filters.dynamics.hazard.any():
-        # The soft reset of `Filters.update`, applied once before the first reading, with the hazard of
-        # all steps.
-        rows, dynamics = filters.dynamics.restartable
-        subset, covariances = filters.take(rows, dynamics), covariances.take(rows)
-        restart = _JointReadings.of(subset.restart(), stack, covariances)
-        log_survival = np.log1p(-dynamics.hazard) * len(stack.sizes)
-        log_stay = log_survival + np.cumsum(density[:, rows], axis=0)
-        log_restart = np.log(-np.expm1(log_survival)) + np.cumsum(restart.log_likelihood, axis=0)
-        log_total = np.logaddexp(log_stay, log_restart)
-        density[:, rows] = np.diff(log_total, axis=0, prepend=0.0)
-        shrunk = subset.shrink_to_prior(log_stay[-1], log_total[-1])
-        if shrunk is not subset:
-            joint = _JointReadings.of(shrunk, stack, covariances)
-            updated = joint.condition(shrunk, stack, covariances)
-            posterior.mean[rows], posterior.covariance[rows] = updated.mean, updated.covariance
-    return posterior, density
-
-
-def _update_one_step(
-    filters: Filters, time: float, step: StepReadings, step_length: float
-) -> tuple[Filters, Array]:
-    """Return `update_batch` for a single time, by one update for each slice of readings."""
-    posterior = filters.predict((step.t - time) / step_length)
-    density = np.zeros(len(posterior))
-    for part in batch_slices(len(step.rows)):
-        posterior, innovations = posterior.update(
-            step.rows[part], step.values[part], step.noise[part]
-        )
-        density += innovations.log_likelihood
-    return posterior, density[None]
-
-
-class _Stack(NamedTuple):
-    """The concatenated readings of s times.
-
-    Attributes
-    ----------
-    sizes, starts : integer arrays of shape (s,)
-        The number of readings of each time, and the index of the first of them.
-    times : array of shape (s,)
-        Steps from the time of the filters to each of the times.
-    step : integer array of shape (N,)
-        The number of each reading's time.
-    rows, values, noise : arrays of shape (N,)
-        The columns of `StepReadings`.
-    """
-
-    sizes: Index
-    starts: Index
-    times: Array
-    step: Index
-    rows: Index
-    values: Array
-    noise: Array
-
-    @classmethod
-    def of(cls, steps: Sequence[StepReadings], time: float, step_length: float) -> _Stack:
-        """Concatenate the readings of steps after the `time` of the filters."""
-        sizes = np.array([len(readings.rows) for readings in steps])
-        names = ("rows", "values", "noise")
-        columns = (
-            np.concatenate([getattr(readings, name) for readings in steps]) for name in names
-        )
-        times = np.array([(readings.t - time) / step_length for readings in steps])
-        step = np.repeat(np.arange(len(sizes)), sizes)
-        return cls(sizes, np.cumsum(sizes) - sizes, times, step, *columns)
-
-    def sum_by_time(self, values: Array) -> Array:
-        """Return the sums (s, M) of values (M, N) over the readings of each time."""
-        return np.asarray(np.add.reduceat(values, self.starts, axis=1).T)
-
-
-class _PriorCovariances(NamedTuple):
-    """The prior covariances of N readings under M models.
-
-    Attributes
-    ----------
-    observation : array of shape (M, S, N)
-        F(h)^T H^T: the observation matrices of the state at the time of the filters, transposed.
-    joint : array of shape (M, N, N)
-        Covariance of the readings, without noise.
-    final : array of shape (M, S, N)
-        Covariance of the state at the last time with the readings.
-    """
-
-    observation: Array
-    joint: Array
-    final: Array
-
-    @classmethod
-    def of(cls, dynamics: Dynamics, stack: _Stack) -> _PriorCovariances:
-        """Compute the prior covariances of the readings of a stack."""
-        H, prior = dynamics.observation(stack.rows), dynamics.prior
-        scalar, variances = dynamics.has_scalar_blocks, np.einsum("mii->mi", prior)[:, :, None]
-        cross = variances * H.T if scalar else np.matmul(prior, H.T)
-        # The decay is computed once for each pair of times, of which number 0 is that of the filters.
-        times, number = np.append(0.0, stack.times), stack.step + 1
-        decay = dynamics.decay(np.abs(times[:, None] - times).ravel())
-        lag = len(times) * number[:, None] + number
-        lag_to_last = len(times) * stack.sizes.size + number
-        factors, joint = decay[0], np.zeros((len(prior), len(number), len(number)))
-        for i, (start, end) in enumerate(pairwise([*dynamics.blocks, dynamics.size])):
-            if (part := np.ascontiguousarray(H[:, start:end])).any():
-                if scalar:
-                    covariance = variances[:, start, :, None] * (part @ part.T)
-                else:
-                    block = prior[:, start:end, start:end]
-                    covariance = np.matmul(part, np.matmul(block, part.T))
-                if i > 0:  # block 0, the constant, does not decay
-                    covariance *= factors[:, i].take(lag, axis=1)
-                joint += covariance
-        to_reading = dynamics.transition_over(decay, number)
-        to_last = dynamics.transition_over(decay, lag_to_last)
-        observation = dynamics.propagate(H.T[None], to_reading, transposed=True)
-        return cls(observation, joint, dynamics.propagate(cross, to_last))
-
-    def take(self, rows: Index) -> _PriorCovariances:
-        """Return the covariances under some of the models."""
-        return _PriorCovariances(*(covariances[rows] for covariances in self))
-
-
-class _JointReadings(NamedTuple):
-    """The joint distribution of N readings of several times under M models, and their innovations.
-
-    Attributes
-    ----------
-    change : array of shape (M, S, S)
-        The covariances of the filters minus the prior.
-    cross : array of shape (M, S, N)
-        The product of `change` with the observation matrices.
-    inverse_root : array of shape (M, N, N)
-        Inverse of the Cholesky factor of the covariance of the readings.
-    whitened_errors : array of shape (M, N)
-        Innovations, whitened by that factor.
-    scale_squares, scale_count : arrays of shape (M,)
-        Sums of squares and counts of the scales, given the readings.
-    log_likelihood : array of shape (s, M)
-        Log density of the readings of each time, given those of earlier times.
-    """
-
-    change: Array
-    cross: Array
-    inverse_root: Array
-    whitened_errors: Array
-    scale_squares: Array
-    scale_count: Array
-    log_likelihood: Array
-
-    @classmethod
-    def of(cls, filters: Filters, stack: _Stack, prior: _PriorCovariances) -> _JointReadings:
-        """Compute the distribution of the readings of a stack, given filters before them."""
-        dynamics = filters.dynamics
-        local_variance = dynamics.local_variance[:, stack.rows]
-        sensor = stack.noise / filters.variance[:, None]
-        noise = np.maximum(local_variance + sensor, dynamics.smallest_noise)
-        change = filters.covariance - dynamics.prior
-        cross = np.matmul(change, prior.observation)
-        observation = prior.observation.transpose(0, 2, 1)
-        joint = np.matmul(observation, cross)
-        joint += prior.joint
-        diagonal = np.einsum("mii->mi", joint)
-        diagonal += noise  # `diagonal` is a view of `joint`
-        prediction = np.matmul(observation, filters.mean[:, :, None])
-        root, inverse_root = linalg.invert_factors_each(joint)
-        errors = stack.values[:, None] - prediction
-        whitened_errors = np.matmul(inverse_root, errors)[:, :, 0]
-        n = stack.sizes[:, None]
-        blocks = np.where(stack.step[:, None] == stack.step, root, 0.0)
-        error_squares = stack.sum_by_time(whitened_errors**2)
-        log_root = stack.sum_by_time(np.log(np.einsum("mii->mi", root)))
-        # The weight of an innovation is the fraction of its variance that is not sensor noise.
-        share = 1.0 - (noise - local_variance) / (blocks**2).sum(axis=2)
-        share = stack.sum_by_time(np.minimum(np.maximum(share, 0.0), 1.0)) / n
-        scales = [(filters.squares, filters.count)]
-        for square, count in zip(share * error_squares, share * n, strict=True):
-            scales.append(forget_innovations(scales[-1][0] + square, scales[-1][1] + count))
-        squares, counts = np.array(scales).swapaxes(0, 1)
-        density = student_log_density(n, counts[:-1], squares[:-1], log_root, error_squares)
-        return cls(change, cross, inverse_root, whitened_errors, squares[-1], counts[-1], density)
-
-    def condition(self, filters: Filters, stack: _Stack, prior: _PriorCovariances) -> Filters:
-        """Return the filters at the last time, given all readings."""
-        dynamics, end = filters.dynamics, stack.times[-1]
-        cross = dynamics.propagate(self.cross, end) + prior.final
-        projection = np.matmul(self.inverse_root, cross.transpose(0, 2, 1))
-        gain = projection.transpose(0, 2, 1)
-        mean = dynamics.propagate(filters.mean, end)
-        mean = mean + np.matmul(gain, self.whitened_errors[:, :, None])[:, :, 0]
-        covariance = dynamics.propagate_symmetric(self.change, end)
-        covariance += dynamics.prior
-        covariance -= np.matmul(gain, projection)
-        return replace_fields(
-            filters,
-            mean=mean,
-            covariance=covariance,
-            squares=self.scale_squares,
-            count=self.scale_count,
-        )

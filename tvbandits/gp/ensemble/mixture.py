@@ -7,13 +7,10 @@ which expert queries are selected.
 After each step the log weight of a model is multiplied by a forgetting factor, and grows by half of its
 log predictive density of the readings. There are three additions:
 
-- A model of low weight becomes inactive. Its state stays, and later steps are stored as a backlog. Once
-  in each period, or after a step with large innovations, the models of a group are updated with the
-  backlog at once and weighted by each of its steps, as if they had been active. Predictions lack them
-  for at most 16 steps.
 - On a smooth function the first guess of the filters' scale has the weight of many innovations. It comes
   from the first steps, which are replayed with it.
 - All deviations are inflated if innovations were larger than predicted.
+- Models of low weight are dropped, to save time.
 
 Prior art: dynamic model averaging [Raf], ensembles of Gaussian processes on random features [IE], BONE
 [BN]; a Kalman filter as an exact Gaussian process in space and time [Tod] (`docs/references.md`).
@@ -32,16 +29,14 @@ from numpy.typing import NDArray
 
 from tvbandits.data import replace_fields
 from tvbandits.gp.calibration import CONFIG as CALIBRATION_CONFIG
+from tvbandits.gp.ensemble.candidate_posterior import Readings
 from tvbandits.gp.ensemble.dynamics import representable_models
 from tvbandits.gp.ensemble.filters import (
     CONFIG as FILTER_CONFIG,
     Filters,
     Innovations,
-    StepReadings,
     batch_slices,
     initial_filters,
-    step_batches,
-    update_batch,
 )
 from tvbandits.gp.ensemble.forecasts import (
     Forecast,
@@ -72,16 +67,8 @@ class MixtureConfig:
         Factor on the log density of a step. It is below 1 because no model is true: with 1 the weights
         settled after a few readings, and in half of the runs on a network with one place far above all
         others the bandit never found that place.
-    active_weight : float
-        A model is inactive if its weight is below this fraction of the largest one.
-    update_period : int
-        Steps between two updates of a group of inactive models.
-    large_innovation : float
-        After a step with a larger mean squared standardised innovation, all inactive models are updated
-        with their backlog, because one of them may explain it.
     predicting_weight : float
-        Active models below this fraction of the largest weight are left out of predictions, to save
-        time.
+        Models below this fraction of the largest weight are left out of predictions, to save time.
     innovation_rate : float
         Weight of the latest step in the running means of squared innovations and of the coverage, which
         therefore extend over about 20 steps.
@@ -103,14 +90,12 @@ class MixtureConfig:
         The largest number of entries in the covariances of all models, which bounds memory and the time
         of a step.
     prune_steps : tuple of int
-        The steps after which the models of lower weight are dropped if they exceed the capacity.
+        The steps after which models that are left out of predictions or exceed the capacity are
+        dropped, at most half of all.
     """
 
     forgetting: float = 0.99
     evidence_power: float = 0.5
-    active_weight: float = 1e-3
-    update_period: int = 16
-    large_innovation: float = 4.0
     predicting_weight: float = 1e-2
     innovation_rate: float = 0.05
     start_steps: tuple[int, ...] = (4, 16)
@@ -125,13 +110,6 @@ CONFIG = MixtureConfig()
 
 
 # --- weights --------------------------------------------------------------------------------------
-
-
-def update_weights(log_weights: Array, log_likelihood: Array) -> Array:
-    """Return the log weights (M,) of models after s steps with log predictive densities (s, M)."""
-    for step in log_likelihood:
-        log_weights = CONFIG.forgetting * log_weights + CONFIG.evidence_power * step
-    return log_weights
 
 
 def standardise_innovations(
@@ -150,116 +128,18 @@ def split_by_group(values: NDArray[Any], filters: Sequence[Filters]) -> list[NDA
 
 
 def prune(filters: Sequence[Filters], log_weights: Array) -> tuple[tuple[Filters, ...], Array]:
-    """Return filters and log weights without the models of lower weight, if above the capacity.
+    """Return filters and log weights without the models that are dropped; at least half of them stay.
 
-    At least half of the models stay.
+    A model is dropped if its weight is small, or if it and all models of larger weight exceed the
+    capacity.
     """
-    sizes = np.concatenate([np.full(len(batch), batch.dynamics.size**2) for batch in filters])
-    if sizes.sum() <= CONFIG.capacity:
-        return tuple(filters), log_weights
     order = np.argsort(-log_weights, kind="stable")
-    fits = np.cumsum(sizes[order]) <= CONFIG.capacity
-    heavy = np.zeros(len(order), dtype=bool)
-    heavy[order[: max((len(order) + 1) // 2, int(fits.sum()), 1)]] = True
-    parts = zip(filters, split_by_group(heavy, filters), strict=True)
-    return tuple(batch.take(mask) for batch, mask in parts if mask.any()), log_weights[heavy]
-
-
-# --- inactive models ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ModelGroup:
-    """Models with the same features and their log weights (M,), at the time of their latest update."""
-
-    filters: Filters
-    log_weights: Array
-    time: float
-
-    def catch_up(self, backlog: Sequence[StepReadings], step_length: float) -> ModelGroup:
-        """Return the group updated with the readings of the backlog after its time."""
-        filters, log_weights, time = self.filters, self.log_weights, self.time
-        for steps in step_batches([step for step in backlog if step.t > self.time]):
-            filters, log_likelihood = update_batch(filters, time, steps, step_length)
-            log_weights = update_weights(log_weights, log_likelihood)
-            time = steps[-1].t
-        return ModelGroup(filters, log_weights, time)
-
-
-@dataclass(frozen=True)
-class InactiveModels:
-    """The inactive models, one `ModelGroup` for the same features, and the steps that they lack."""
-
-    groups: tuple[ModelGroup, ...] = ()
-    backlog: tuple[StepReadings, ...] = ()
-
-    def exchange(
-        self,
-        active: Sequence[Filters],
-        log_weights: Array,
-        step: StepReadings,
-        due_group: int | None,
-        step_length: float,
-    ) -> tuple[tuple[Filters, ...], Array, InactiveModels]:
-        """Return the active models, their log weights, and the inactive models, after a step.
-
-        Parameters
-        ----------
-        active : sequence of Filters
-            The active models at the end of the step.
-        log_weights : array of shape (active models,)
-        step : StepReadings
-        due_group : int or None
-            The group that is updated with its backlog; None for all groups.
-        step_length : float
-            Duration of a step.
-        """
-        backlog = (*self.backlog, step) if self.groups else ()
-        numbers = {filters.group for filters in active}
-        numbers |= {group.filters.group for group in self.groups}
-        due = [number for number in sorted(numbers) if due_group in (None, number)]
-        if not due:
-            return tuple(active), log_weights, InactiveModels(self.groups, backlog)
-        pairs = zip(active, split_by_group(log_weights, active), strict=True)
-        active_groups = {
-            filters.group: ModelGroup(filters, part, step.t) for filters, part in pairs
-        }
-        inactive_groups = {group.filters.group: group for group in self.groups}
-        comparable = list(active_groups.values())
-        for number in due:
-            if number in inactive_groups:
-                inactive_groups[number] = inactive_groups[number].catch_up(backlog, step_length)
-                comparable.append(inactive_groups[number])
-        largest = max(float(group.log_weights.max()) for group in comparable)
-        threshold = largest + math.log(CONFIG.active_weight)
-        for number in due:
-            _split_by_weight(number, active_groups, inactive_groups, threshold)
-        inactive = tuple(inactive_groups[number] for number in sorted(inactive_groups))
-        earliest = min((group.time for group in inactive), default=math.inf)
-        backlog = tuple(readings for readings in backlog if readings.t > earliest)
-        groups = [active_groups[number] for number in sorted(active_groups)]
-        log_weights = np.concatenate([group.log_weights for group in groups])
-        filters = tuple(group.filters for group in groups)
-        return filters, log_weights, InactiveModels(inactive, backlog)
-
-
-def _split_by_weight(
-    number: int, active: dict[int, ModelGroup], inactive: dict[int, ModelGroup], threshold: float
-) -> None:
-    """Reassign the models of the group `number` to the active or inactive ones by their weights."""
-    parts = [groups[number] for groups in (active, inactive) if number in groups]
-    active_stay = number not in active or (active[number].log_weights >= threshold).all()
-    inactive_stay = number not in inactive or (inactive[number].log_weights < threshold).all()
-    if active_stay and inactive_stay:
-        return
-    filters, *others = (part.filters for part in parts)
-    filters = filters.concatenate(others[0]) if others else filters
-    log_weights = np.concatenate([part.log_weights for part in parts])
-    heavy = log_weights >= threshold
-    for groups, mask in ((active, heavy), (inactive, ~heavy)):
-        groups.pop(number, None)
-        if mask.any():
-            groups[number] = ModelGroup(filters.take(mask), log_weights[mask], parts[0].time)
+    sizes = np.concatenate([np.full(len(batch), batch.dynamics.size**2) for batch in filters])
+    stays = log_weights >= log_weights.max() + math.log(CONFIG.predicting_weight)
+    stays[order[np.cumsum(sizes[order]) > CONFIG.capacity]] = False
+    stays[order[: (len(order) + 1) // 2]] = True
+    parts = zip(filters, split_by_group(stays, filters), strict=True)
+    return tuple(batch.take(mask) for batch, mask in parts if mask.any()), log_weights[stays]
 
 
 # --- the ensemble ---------------------------------------------------------------------------------
@@ -267,26 +147,23 @@ def _split_by_weight(
 
 @dataclass(frozen=True)
 class CurrentStep:
-    """The readings of the present time, with their log likelihood and innovations.
+    """What the readings of the present time say about the models.
 
     Attributes
     ----------
-    readings : StepReadings
     log_likelihood : array of shape (sum of M,)
-        Log likelihoods of the active models, in the unit of the reward.
+        Log likelihoods of the models, in the unit of the reward.
     squared_innovations : tuple of float
         Squared standardised innovations of the mixture.
     """
 
-    readings: StepReadings
     log_likelihood: Array
     squared_innovations: tuple[float, ...] = ()
 
     @classmethod
-    def empty(cls, filters: Sequence[Filters], t: float) -> CurrentStep:
+    def empty(cls, filters: Sequence[Filters]) -> CurrentStep:
         """Return the step before its first reading."""
-        readings = StepReadings(t, np.empty(0, np.int64), np.empty(0), np.empty(0))
-        return cls(readings, np.zeros(sum(map(len, filters))))
+        return cls(np.zeros(sum(map(len, filters))))
 
 
 @dataclass(frozen=True)
@@ -297,14 +174,14 @@ class FilterEnsemble:
     ----------
     points : array of shape (A, d)
     models : tuple of ModelSpec
-        All models, of which `active_models` are a subset.
+        All models, of which `current_models` are those that were not dropped.
     noise_variance : float
         Noise variance of the sensor, for readings without a stated one; the learned nugget is added.
     step_length : float
         Duration of a step, the unit of the models' time scales; by default that between the first two
         times.
     filters : tuple of Filters
-        The filters of the active models.
+        The filters of the remaining models.
     origin : float
         Constant that is subtracted from rewards, against cancellation.
     time : float
@@ -340,10 +217,9 @@ class FilterEnsemble:
     prior_weights: tuple[tuple[ModelSpec, float], ...] = ()
     prior_scale: float = 0.0
     _log_weights: Array = field(default_factory=lambda: np.zeros(0))
-    _current: CurrentStep = field(default_factory=lambda: CurrentStep.empty((), math.nan))
-    # Readings of the first steps in the unit of the reward, for a replay with another origin and scale.
-    _first_readings: tuple[StepReadings, ...] = ()
-    _inactive: InactiveModels = field(default_factory=InactiveModels)
+    _current: CurrentStep = field(default_factory=lambda: CurrentStep.empty(()))
+    # Times and readings of the first steps, for a replay with another origin and scale.
+    _first_readings: tuple[tuple[float, Readings], ...] = ()
 
     @classmethod
     def of(
@@ -382,26 +258,28 @@ class FilterEnsemble:
     # --- weights and scales -----------------------------------------------------------------------
 
     @cached_property
-    def active_models(self) -> tuple[ModelSpec, ...]:
-        """Return the active models, in the order of `weights`."""
+    def current_models(self) -> tuple[ModelSpec, ...]:
+        """Return the models of the filters, in the order of `weights`."""
         return tuple(model for filters in self.filters for model in filters.models)
 
     @cached_property
     def squared_scales(self) -> Array:
-        """Return the squared scales of the active models, in the unit of the reward squared."""
+        """Return the squared scales of the models, in the unit of the reward squared."""
         return np.concatenate([filters.variance for filters in self.filters])
 
     @cached_property
     def weights(self) -> Array:
-        """Return the weights of the active models, with the sum 1."""
+        """Return the weights of the models, with the sum 1."""
         log_weights = self._updated_log_weights
         weights = np.exp(log_weights - log_weights.max())
         return np.asarray(weights / weights.sum())
 
     @cached_property
     def _updated_log_weights(self) -> Array:
-        """Return the log weights of the active models after the present step."""
-        return update_weights(self._log_weights, self._current.log_likelihood[None])
+        """Return the log weights of the models after the present step."""
+        return CONFIG.forgetting * self._log_weights + (
+            CONFIG.evidence_power * self._current.log_likelihood
+        )
 
     @property
     def inflation(self) -> float:
@@ -508,26 +386,19 @@ class FilterEnsemble:
 
     def _add_readings(self, index: Index, y: Array, noise: Array) -> FilterEnsemble:
         """Return the ensemble given readings of the present time."""
-        raw = StepReadings(self.time, index, y, noise)
-        z = y - self.origin
-        pairs = [filters.update(index, z, noise) for filters in self.filters]
+        pairs = [filters.update(index, y - self.origin, noise) for filters in self.filters]
         innovations, current = [innovations for _, innovations in pairs], self._current
         errors = np.concatenate([batch.errors for batch in innovations])
         squares = standardise_innovations(self.weights, errors, innovations)
-        old = current.readings
-        readings = StepReadings(
-            self.time,
-            np.concatenate([old.rows, index]),
-            np.concatenate([old.values, z]),
-            np.concatenate([old.noise, noise]),
-        )
         likelihood = np.concatenate([batch.log_likelihood for batch in innovations])
-        likelihood = current.log_likelihood + likelihood
+        first = (*self._first_readings, (self.time, Readings(index, y, noise)))
         return replace_fields(
             self,
             filters=tuple(filters for filters, _ in pairs),
-            _current=CurrentStep(readings, likelihood, (*current.squared_innovations, *squares)),
-            _first_readings=(*self._first_readings, raw) if self._learns_scale() else (),
+            _current=CurrentStep(
+                current.log_likelihood + likelihood, (*current.squared_innovations, *squares)
+            ),
+            _first_readings=first if self._learns_scale() else (),
         )
 
     def _begin_step(self, t: float) -> FilterEnsemble:
@@ -545,16 +416,9 @@ class FilterEnsemble:
             inside = squares < min(edge, CALIBRATION_CONFIG.largest_square)
             coverage += rate * (np.count_nonzero(inside) / len(inside) - coverage)
             innovation += rate * (float(squares.mean()) - innovation)
-        filters, inactive, log_weights = self.filters, self._inactive, self._updated_log_weights
-        steps = self.steps + 1
+        filters, log_weights, steps = self.filters, self._updated_log_weights, self.steps + 1
         if steps in CONFIG.prune_steps:
             filters, log_weights = prune(filters, log_weights)
-        if steps >= CONFIG.start_steps[-1]:
-            is_large = np.array(squared).mean() > CONFIG.large_innovation
-            due_group = None if is_large else steps % CONFIG.update_period
-            filters, log_weights, inactive = inactive.exchange(
-                filters, log_weights, self._current.readings, due_group, step_length
-            )
         if not np.isfinite(self.step_length):
             filters = tuple(batch.convert_periods(step_length) for batch in filters)
         filters = tuple(batch.predict((t - self.time) / step_length) for batch in filters)
@@ -567,14 +431,13 @@ class FilterEnsemble:
             coverage=coverage,
             filters=filters,
             _log_weights=log_weights,
-            _current=CurrentStep.empty(filters, t),
-            _inactive=inactive,
+            _current=CurrentStep.empty(filters),
         )
 
     def replace_group(self, filters: Filters, t: float) -> FilterEnsemble:
         """Return the ensemble at time `t`, with `filters` in place of the group of the same number.
 
-        If that group was active, the new filters have its total weight; otherwise that of all others.
+        The new filters have the total weight of that group; if there was none, of all others.
         """
         ensemble = self._begin_step(t)
         parts = split_by_group(ensemble._log_weights, ensemble.filters)
@@ -583,17 +446,13 @@ class FilterEnsemble:
         others = [pair for pair in pairs if pair[0].group != filters.group]
         previous = CONFIG.forgetting * np.concatenate(same or [part for _, part in others])
         log_weight = float(np.logaddexp.reduce(previous)) - math.log(len(filters))
-        inactive = ensemble._inactive
-        groups = tuple(g for g in inactive.groups if g.filters.group != filters.group)
-        active = (*(batch for batch, _ in others), filters)
+        all_filters = (*(batch for batch, _ in others), filters)
         new_log_weights = np.full(len(filters), log_weight / CONFIG.forgetting)
-        log_weights = [*(part for _, part in others), new_log_weights]
         return replace_fields(
             ensemble,
-            filters=active,
-            _log_weights=np.concatenate(log_weights),
-            _current=CurrentStep.empty(active, t),
-            _inactive=replace(inactive, groups=groups),
+            filters=all_filters,
+            _log_weights=np.concatenate([*(part for _, part in others), new_log_weights]),
+            _current=CurrentStep.empty(all_filters),
         )
 
     # --- the first steps --------------------------------------------------------------------------
@@ -612,7 +471,7 @@ class FilterEnsemble:
             origin=origin,
             first_scale=math.sqrt(variance),
             _log_weights=self._prior_log_weights(filters),
-            _current=CurrentStep.empty(filters, self.time),
+            _current=CurrentStep.empty(filters),
         )
 
     def _prior_log_weights(self, filters: Sequence[Filters]) -> Array:
@@ -628,49 +487,20 @@ class FilterEnsemble:
 
     def _restart(self) -> FilterEnsemble:
         """Return the ensemble with its readings replayed, with their origin and scale."""
-        y = np.concatenate([readings.values for readings in self._first_readings])
-        noises = np.concatenate([readings.noise for readings in self._first_readings])
-        noise, variance = float(np.mean(noises)), float(y.var())
+        first = self._first_readings
+        y = np.concatenate([readings.values for _, readings in first])
+        noise = float(np.concatenate([readings.variance for _, readings in first]).mean())
+        variance = float(y.var())
         if variance < CONFIG.smallest_signal * noise:
             variance = max(variance - noise, CONFIG.smallest_share * noise)
-        return self._start_from_prior(float(np.median(y)), variance)._replay()
-
-    def _replay(self) -> FilterEnsemble:
-        """Return the ensemble updated with the first readings.
-
-        Those before the last time are processed in batches. Separate steps would take as long as all
-        steps so far.
-        """
-        first = self._first_readings
-        times = sorted({readings.t for readings in first})
-        past = [self._merge([part for part in first if part.t == t]) for t in times[:-1]]
         ensemble = replace_fields(
-            self, time=times[0], steps=-1, mean_squared_innovation=1.0, coverage=0.95
+            self._start_from_prior(float(np.median(y)), variance),
+            time=math.nan,
+            steps=0,
+            mean_squared_innovation=1.0,
+            coverage=0.95,
+            _first_readings=(),
         )
-        for steps in step_batches(past):
-            pairs = [
-                update_batch(batch, ensemble.time, steps, self.step_length)
-                for batch in ensemble.filters
-            ]
-            filters, likelihoods = zip(*pairs, strict=True)
-            log_likelihood = np.concatenate(likelihoods, axis=1)
-            ensemble = replace_fields(
-                ensemble,
-                filters=filters,
-                time=steps[-1].t,
-                steps=ensemble.steps + len(steps),
-                _log_weights=update_weights(ensemble._log_weights, log_likelihood),
-            )
-        current = CurrentStep.empty(ensemble.filters, times[-1])
-        ensemble = replace_fields(ensemble, _current=current)
-        for part in first:
-            if part.t == times[-1]:
-                ensemble = ensemble.update(part.rows, part.values, part.noise, part.t)
-        return replace_fields(ensemble, _first_readings=first)
-
-    def _merge(self, parts: Sequence[StepReadings]) -> StepReadings:
-        """Return the concatenated readings of one time, with rewards minus the origin."""
-        rows = np.concatenate([part.rows for part in parts])
-        values = np.concatenate([part.values for part in parts]) - self.origin
-        noise = np.concatenate([part.noise for part in parts])
-        return StepReadings(parts[0].t, rows, values, noise)
+        for t, readings in first:
+            ensemble = ensemble._begin_step(t)._add_readings(*readings)
+        return ensemble

@@ -173,7 +173,7 @@ def compute_effective_noise(ensemble: FilterEnsemble, age: float | Array, varian
     """Return the noise variances (n,) of earlier readings as readings of the present.
 
     They follow from `equivalent_noise` and the prior correlation of static part plus drift, averaged
-    over the active models by their weights; infinite for a reading that says almost nothing.
+    over the models by their weights; infinite for a reading that says almost nothing.
 
     Parameters
     ----------
@@ -190,7 +190,7 @@ def compute_effective_noise(ensemble: FilterEnsemble, age: float | Array, varian
     step = ensemble.step_length
     steps = ages / step if math.isfinite(step) else np.ones(ages.shape)
     covariance, total = np.zeros(ages.shape), 0.0
-    models = zip(ensemble.weights, ensemble.squared_scales, ensemble.active_models, strict=True)
+    models = zip(ensemble.weights, ensemble.squared_scales, ensemble.current_models, strict=True)
     for weight, scale, model in models:
         covariance += weight * scale * model.covariance(np.zeros(1), steps, 1.0)
         total += weight * scale * (model.static + model.drift)
@@ -267,7 +267,7 @@ class ModelEnsemble(PosteriorRule):
     def warm_start(self, posterior: Any) -> ModelEnsemble:
         """Return the rule with the weights and scale of another bandit's posterior as its prior."""
         ensemble: FilterEnsemble = posterior.ensemble
-        pairs = zip(ensemble.active_models, ensemble.weights.tolist(), strict=True)
+        pairs = zip(ensemble.current_models, ensemble.weights.tolist(), strict=True)
         # Empirical models, which are not in `models`, are valid for the places of that bandit only.
         prior_weights = tuple(
             (model, weight)
@@ -465,7 +465,7 @@ class EnsemblePosterior(CandidatePosterior):
             return buffer
         history = self._readings_before(t, data)
         models = history.models(
-            len(self.grid.points), start.step_length, start.active_models[0].season
+            len(self.grid.points), start.step_length, start.current_models[0].season
         )
         if not models:
             return buffer
@@ -562,7 +562,9 @@ class EnsemblePosterior(CandidatePosterior):
         ensemble = self.ensemble
         points, X = ensemble.points, X / self._units
         extent = largest_extent(points)
-        models = zip(ensemble.weights, ensemble.squared_scales, ensemble.active_models, strict=True)
+        models = zip(
+            ensemble.weights, ensemble.squared_scales, ensemble.current_models, strict=True
+        )
         parts = [
             (weight * scale * variance, space)
             for weight, scale, model in models
@@ -651,7 +653,7 @@ class EnsemblePrior:
         heaviest = first_argmax(ensemble.weights)
         step = ensemble.step_length if math.isfinite(ensemble.step_length) else 1.0
         lags, extent = np.abs(times[:, None] - times) / step, largest_extent(ensemble.points)
-        model = ensemble.active_models[heaviest]
+        model = ensemble.current_models[heaviest]
         covariance = model.covariance(pairwise_distances(X, X), lags, extent)
         return np.asarray(ensemble.squared_scales[heaviest] * covariance)
 
@@ -669,7 +671,7 @@ class EnsemblePrior:
             "mean": ensemble.origin,
             "scale": math.sqrt(float(weights @ ensemble.squared_scales)),
             "nugget": math.sqrt(self.nugget_variance),
-            "models": tuple((float(weights[i]), ensemble.active_models[i]) for i in heaviest),
+            "models": tuple((float(weights[i]), ensemble.current_models[i]) for i in heaviest),
             "deviation_factor": ensemble.inflation,
             "coverage": ensemble.coverage,
         }
