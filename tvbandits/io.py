@@ -121,7 +121,7 @@ CLASSES = {
 }
 _MODULES = {name: module for module, names in CLASSES.items() for name in names.split()}
 
-FORMAT, VERSION = "tvbandits saved file", 13
+FORMAT, VERSION = "tvbandits saved file", 14
 STRUCTURE = "structure.json"
 
 # Classes and functions of the user, by `module:name`.

@@ -14,7 +14,18 @@ from tests.helpers.refusals import assert_refused
 from tests.helpers.views import condition
 from tests.oracles.dense import Dense
 from tests.oracles.sparse import Sparse
-from tvbandits import Bandit, Candidates, Exact, Nystrom, Options, Recipe, StateSpace, policies
+from tvbandits import (
+    Bandit,
+    Candidates,
+    Exact,
+    Integer,
+    Nystrom,
+    Options,
+    Recipe,
+    Space,
+    StateSpace,
+    policies,
+)
 from tvbandits.acquisition.batches import PlainFantasy, SparseFantasy, UpperBound
 from tvbandits.acquisition.rules import Acquisition, Decision, PersistentBound
 from tvbandits.acquisition.widths import (
@@ -474,3 +485,26 @@ def test_bbkb_program_width_matches_its_formula_and_is_below_bkb() -> None:
     assert beta == pytest.approx(1.5 + math.sqrt(math.log(50) * 4.0 + math.log(50)))
     assert beta < BKBWidth(delta=0.02, norm_bound=1.5)(situation)
     assert as_confidence("BBKB-program") == BBKBProgramWidth()
+
+
+def test_ask_for_a_batch_of_a_finite_space_takes_the_best_of_all_other_points() -> None:
+    """Each point has the largest bound given those before it, which [BB] calls a fantasy."""
+    space = Space(width=Integer(0, 6), count=[1, 2, 4], mode=["slow", "fast"])
+    kernel = space.kernel()
+    bandit = Bandit(Recipe(space, kernel, NOISE, mean=0.0, beta=Fixed(2.0)))
+    points, rng = space.all_points, np.random.default_rng(2)
+    assert points is not None
+    rows = rng.choice(len(points), 8, replace=False)
+    y = rng.normal(size=8)
+    bandit.tell(points[rows], y, 1)
+    K = kernel(points)
+    mean = K[:, rows] @ np.linalg.solve(K[np.ix_(rows, rows)] + NOISE * np.eye(8), y)
+    expected: list[int] = []
+    while len(expected) < 30:
+        all_rows = [*rows, *expected]
+        A = K[np.ix_(all_rows, all_rows)] + NOISE * np.eye(len(all_rows))
+        variance = np.diag(K) - (K[all_rows] * np.linalg.solve(A, K[all_rows])).sum(axis=0)
+        bound = mean + 2.0 * np.sqrt(variance)
+        bound[expected] = -np.inf
+        expected.append(int(bound.argmax()))
+    np.testing.assert_array_equal(bandit.ask(2, n=30), points[expected])

@@ -392,8 +392,10 @@ class UpperConfidenceBound(Acquisition):
     ) -> Array:
         """Return points (b, d), each chosen as if those before it had been observed."""
         most = decision.batching.largest if decision.n is None else decision.n
-        # A restricted bound jumps where points are not available, and has no slopes.
-        smooth = None if decision.is_restricted else upper.smooth
+        # A restricted bound jumps where points are not available, and has no slopes. Nor does a search
+        # of all points need them, which has to leave out the points before.
+        is_smooth = not decision.is_restricted and decision.domain.all_points is None
+        smooth = upper.smooth if is_smooth else None
         fantasy = decision.fantasy(
             batches.UpperBound(allowed.restrict(upper.mean), upper.times, smooth)
         )

@@ -381,7 +381,9 @@ class ChoiceSet:
     def repair(
         self, x: Array, function: Callable[[Array], Array], rng: np.random.Generator
     ) -> Array:
-        """Return `x` (d,) if it may be chosen, or else the best of many random points that may.
+        """Return `x` (d,) if it may be chosen, or else the best point that may.
+
+        It is the best of all points of a small finite domain, and of many random ones of another domain.
 
         A search among unavailable points finds no slope to climb. With a move cost, the present position
         is compared, too, since a search of a box would hardly ever find exactly that point.
@@ -392,7 +394,8 @@ class ChoiceSet:
             If none of the random points may be chosen.
         """
         if not (self.is_everything or self(x[None, :])[0]):
-            X = self._draw(rng)[: self.comparison_count]
+            X = self._draw(rng)
+            X = X if self._domain.all_points is not None else X[: self.comparison_count]
             x = X[acquisition_argmax(function(X), X, rng)]
         if self._move is not None and not isinstance(self._domain, Candidates):
             both = np.stack([self._move.start.x, x])
@@ -400,8 +403,9 @@ class ChoiceSet:
         return x.copy()
 
     def _draw(self, rng: np.random.Generator) -> Array:
-        """Return the points (m, d) that may be chosen among many random ones."""
-        X = self._domain.sample(self.draw_count, rng)
+        """Return points (m, d) that may be chosen, of all of a finite domain or of many random ones."""
+        points = self._domain.all_points
+        X = self._domain.sample(self.draw_count, rng) if points is None else points
         mask = self(X)
         if not mask.any():
             self._pending = self._pending[:0]
