@@ -190,6 +190,8 @@ def test_same_texts_as_pandas(zone: str | None, unit: str, origin: datetime, num
 def test_the_present() -> None:
     for clock in (HOURS, BERLIN):
         assert abs(clock.now - clock.number(pd.Timestamp.now(tz=clock.origin.tz))) < 0.5
+
+def test_clock_time_refuses_nan() -> None:
     assert_refused(ValueError, "number must be finite, got nan", HOURS.time, float("nan"))
 
 

@@ -1,4 +1,4 @@
-"""Counts in a campaign: its bandit knows how many trials a share is of, also after a replay."""
+"""Rates and counts of events in bandits and campaigns, also after a replay."""
 
 from typing import Any
 
