@@ -1,4 +1,4 @@
-"""Readings beyond belief: refused by every door alike, unless somebody is sure of them."""
+"""Doubtful readings, corrections and answers are refused, unless the caller is sure of them."""
 
 import json
 import logging
@@ -44,7 +44,7 @@ def test_a_reading_beyond_belief_is_refused_and_told_if_somebody_is_sure(tmp_pat
             campaign.tell(["wood", "pier"], [7.0, 1927.0], 13)
         error = caught.value
         assert (error.row, error.site, error.value, error.usual) == (1, "pier", 1927.0, (3.0, 19.4))
-        assert campaign.status.rows == rows  # nothing of the call
+        assert campaign.status.rows == rows  # nothing is stored
         assert campaign.tell(["wood", "pier"], [7.0, 1927.0], 13, sure=True).readings == 26
         assert campaign.verify().consistent
     with Campaign.open(tmp_path / "c.db") as again:
@@ -90,7 +90,7 @@ def test_a_time_far_ahead_is_refused(tmp_path: Path) -> None:
 
 def test_a_time_far_before_all_others_is_refused(tmp_path: Path) -> None:
     with campaign_at(tmp_path, clock=Clock("1h", "2026-03-01")) as campaign:
-        campaign.tell("pier", [19.0], "2026-02-28T00:00")  # few readings do not tell what is far
+        campaign.tell("pier", [19.0], "2026-02-28T00:00")  # too few readings to doubt a time
         for hour in range(8):
             campaign.tell("pier", [19.0 + hour / 10.0], f"2026-03-01T{hour:02}:00")
         campaign.tell("dune", [19.0], "2026-02-27T12:00")  # a late reading
@@ -114,7 +114,7 @@ def test_an_answer_beyond_belief_is_refused_and_told_if_somebody_is_sure(tmp_pat
         assert campaign.state.answers.y.tolist() == [19.0]
         campaign.correct_answers(asked, [1928.0], 13, sure=True)
         assert campaign.state.answers.y.tolist() == [1928.0]
-        campaign.correct_answers(asked, [np.nan], 13)  # to withdraw one is no doubt
+        campaign.correct_answers(asked, [np.nan], 13)  # a withdrawal is never doubtful
         assert len(campaign.state.answers) == 0
 
 
@@ -129,7 +129,7 @@ def test_a_correction_beyond_belief_is_refused_and_made_if_somebody_is_sure(tmp_
             DoubtfulReadingError, "far ahead", campaign.correct, "pier", None, 12, to=1e6
         )
         assert campaign.journal()[-1].kind == "tell"
-        campaign.correct("pier", None, 12, 0.02)  # of its value nothing is said
+        campaign.correct("pier", None, 12, 0.02)  # the value stays
         campaign.correct("pier", [1927.0], 12, sure=True)
         assert 1927.0 in campaign.state.readings.y
         assert campaign.verify().consistent
@@ -183,7 +183,7 @@ def test_sure_is_true_or_false(tmp_path: Path, sure: Any) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_few_readings_of_places_that_differ_are_believed(tmp_path: Path, seed: int) -> None:
-    """The first readings of an adaptive policy, of a field that is nearly flat but for a peak."""
+    """The field is nearly flat but for a peak."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(0, 10, (30, 2))
     level = np.exp(-((X - X[7]) ** 2).sum(axis=1) / 4)
@@ -193,6 +193,7 @@ def test_few_readings_of_places_that_differ_are_believed(tmp_path: Path, seed: i
             (x,) = campaign.ask(t)
             row = int((x == X).all(axis=1).argmax())
             campaign.tell([x], [level[row] + 0.1 * rng.standard_normal()], t)
+        assert campaign.status.readings == 20
 
 
 def test_the_error_keeps_its_values_in_a_pickle() -> None:
@@ -204,7 +205,7 @@ def test_the_error_keeps_its_values_in_a_pickle() -> None:
     assert "row 2: A: 9 is far (and 1 more like it)" in str(error)
 
 
-# --- an expert in a program, whom nobody can ask whether it is right
+# --- answers of an expert in a program, which cannot confirm them
 
 
 def field(X: Any, t: float) -> Any:

@@ -1,4 +1,4 @@
-"""A file whose tables are not as we make them is refused before anything in it runs."""
+"""Files with foreign triggers, views, tables or columns are refused before any of them runs."""
 
 import shutil
 import sqlite3
