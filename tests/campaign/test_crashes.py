@@ -1,4 +1,7 @@
-"""Campaigns with killed writers, a full disk or a cut log; `python -m tests.attack --only campaigns` does more."""
+"""Campaigns with killed writers, a full disk or a cut log.
+
+`python -m tests.attack --only campaigns` does more.
+"""
 
 import random
 from pathlib import Path

@@ -297,7 +297,7 @@ def test_campaign_leaves_out_one_broken_answer_of_two(tmp_path: Path) -> None:
         assert campaign.verify().consistent
 
 
-def test_doubt_error_of_the_service_has_the_fields_of_the_exception() -> None:
+def test_doubt_error_of_the_service_has_row_site_value_and_usual() -> None:
     assert {"row", "site", "value", "usual"} <= DoubtError.model_fields.keys()
 
 

@@ -80,7 +80,7 @@ def test_page_and_campaign_name_gauges_until_they_are_retired(
     with Campaign.create(tmp_path / "c.db", bandit, about={"names": json.dumps(names)}) as campaign:
         campaign.tell(data.X, data.y, data.t)
         found = campaign.doubtful_sites
-        # An offset that is worse attracts nobody.
+        # A policy does not choose a gauge whose offset makes it worse.
         assert {*found} == ({"P2"} if minimize else {"P2", "P6"})
         assert found["P2"].startswith("silent: no reading in the last 10 times")
         states = {each.name: each.problems for each in Facts(campaign).stations}
@@ -92,7 +92,7 @@ def test_page_and_campaign_name_gauges_until_they_are_retired(
         assert (retired.name, retired.problems) == ("P2", ())
 
 
-# --- where one place is read at a time
+# --- gauges that are read one by one
 
 NAN = float("nan")
 PLACES = [f"P{i}" for i in range(8)]
@@ -105,7 +105,7 @@ def campaign_at(folder: Path, **options: Any) -> Campaign:
 
 
 def ask_for(campaign: Campaign, name: str, t: float, y: float | None = NAN) -> None:
-    """Ask for one place, and tell what came, if anything is told."""
+    """Ask for one place, and tell its reading unless `y` is None."""
     campaign.ask(t, available=[name])
     if y is not None:
         campaign.tell(name, [y], t)
@@ -190,7 +190,7 @@ def test_an_ask_leaves_a_silent_gauge_out_unless_it_is_named_or_all_are(tmp_path
 
 
 def test_a_place_that_a_bandit_does_not_choose_is_not_left_out(tmp_path: Path) -> None:
-    """Half of all places are read at once, first all of them in turn, and then the better ones alone."""
+    """Five of eight gauges are read at a time: in turn first, and then always the same five."""
     with campaign_at(tmp_path) as campaign:
         for t in range(20):
             rows = [(t + i) % 8 for i in range(5)] if t < 12 else [0, 1, 2, 3, 4]
@@ -310,7 +310,7 @@ def test_a_campaign_that_reads_one_place_at_a_time_names_a_gauge_that_attracts(
         assert {*campaign.doubtful_sites} == (set() if minimize else {"P6"})
 
 
-# --- the answer of a person
+# --- sites that a person confirms
 
 
 def tell_table(campaign: Campaign, offset: float, first: int, rounds: int = 30) -> None:

@@ -1,4 +1,4 @@
-"""What has left memory stays on the disk, and is what a bandit would say."""
+"""Campaigns with a bounded history keep all readings on the disk."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +25,7 @@ BANDITS = {
 
 @pytest.mark.parametrize("name", BANDITS)
 def test_a_bounded_history_is_on_the_disk(name: str, tmp_path: Path, monkeypatch: Any) -> None:
-    """Memory and snapshots hold the latest; the journal, status and what is told again know all."""
+    """Memory and snapshots hold the latest readings; journal, status and conflicts use all of them."""
     monkeypatch.setattr(options, "SHORTEST_HISTORY", 8)
     monkeypatch.setattr(store, "PAGE", 16)
     whole, bounded = (

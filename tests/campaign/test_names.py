@@ -1,4 +1,4 @@
-"""What a campaign, its service and its page call things: names, dates, units; what is out too long."""
+"""Names, dates and units in campaigns, their commands, service and page; pending points."""
 
 import json
 from collections.abc import Iterator
@@ -99,7 +99,7 @@ def test_python_takes_names_and_dates(command: Command) -> None:
         assert campaign.verify().consistent
 
 
-# --- what is out
+# --- pending points
 
 
 def test_what_is_out_shows_its_age_and_how_to_drop_it(command: Command) -> None:

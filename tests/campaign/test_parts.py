@@ -1,4 +1,4 @@
-"""Parts of a bandit in a campaign: its file, its journal, the command line."""
+"""Options of a bandit in a campaign: its file, its journal, its commands."""
 
 import warnings
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_a_campaign_says_that_candidates_in_a_file_are_to_be_handed_over(tmp_pat
     trusted = {"tvbandits:MappedRows": domain.rows}
     with Campaign.open(tmp_path / "c.db", trusted=trusted) as campaign:
         campaign.tell(X := campaign.ask(1.0), X[:, 0], 1.0)
-    with Campaign.open(tmp_path / "c.db") as campaign:  # nothing is damaged
+    with Campaign.open(tmp_path / "c.db") as campaign:  # the status needs no candidates
         assert campaign.status.readings == len(X)
         assert_refused(
             SavedFileError,
@@ -89,7 +89,7 @@ def test_moves_outlive_a_process(tmp_path: Path) -> None:
         assert again.verify().consistent
         costs = again.history["move_cost"]
         assert costs.dropna().tolist() == twin.history["move_cost"].tolist()
-        assert costs.isna().sum() == 1  # what was corrected stands there, too
+        assert costs.isna().sum() == 1  # the history also has the reading before its correction
 
 
 def test_moves_on_the_command_line(command: Command) -> None:
@@ -234,7 +234,7 @@ def test_a_warning_is_one_line_without_code(command: Command) -> None:
     assert said == "tvbandits: warning: it is a guess\n"
 
 
-# --- files, and what others have learned
+# --- configuration files, and `--like`
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Predictions of a campaign leave no trace in decisions, and are about its sites of now."""
+"""Predictions of a campaign change no decision, and are made for its present sites."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What stands in the journal is known without a bandit, and is what a bandit would say."""
+"""Status and pending points from the journal equal those of the bandit; `record` equals `tell`."""
 
 import subprocess
 import sys
@@ -57,7 +57,7 @@ RECIPES: dict[str, Callable[[], Bandit]] = {
 
 
 def same_without_a_bandit(place: Path) -> None:
-    """Who opens the file without its expert is told what a bandit knows, and none is made for it."""
+    """Check that status and pending points need no bandit, and equal those of the bandit."""
     with Campaign.open(place) as fresh:
         status, out, pending = fresh.status, fresh.pending_points, fresh.pending
         assert fresh._shared._reader is None
