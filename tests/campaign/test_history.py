@@ -24,7 +24,9 @@ BANDITS = {
 
 
 @pytest.mark.parametrize("name", BANDITS)
-def test_a_bounded_history_is_on_the_disk(name: str, tmp_path: Path, monkeypatch: Any) -> None:
+def test_campaign_with_a_bounded_history_keeps_all_readings_in_the_journal(
+    name: str, tmp_path: Path, monkeypatch: Any
+) -> None:
     """Memory and snapshots hold the latest readings; journal, status and conflicts use all of them."""
     monkeypatch.setattr(options, "SHORTEST_HISTORY", 8)
     monkeypatch.setattr(store, "PAGE", 16)
