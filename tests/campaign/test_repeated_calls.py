@@ -1,4 +1,4 @@
-"""What is sent again under its key has the same result, whatever happened in between; and one replay."""
+"""Calls repeated under their key return the first result; invalid arguments never enter the journal."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Sites and arms that come and go in a campaign."""
+"""Sites and arms that are added to a campaign, and retired."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A reading that was retracted or moved comes back on purpose only, by whatever door."""
+"""A reading that was retracted or moved is recorded again only under a key."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -87,7 +87,6 @@ def test_a_share_is_known_by_its_counts_when_others_change_its_variance(tmp_path
 
 
 def test_readings_beside_known_ones_are_not_lost(campaign: Campaign) -> None:
-    """Of several points at once, some are in the journal: the call says so, and none is skipped."""
     errors: list[tuple[int, ValueError]] = []
     both = {"X": [[0.0], [2.0]], "y": [5.0, 8.0], "t": 1.0}
     assert campaign.record([both], errors) == 0
