@@ -1,4 +1,4 @@
-"""A campaign is a bandit that nobody can stop: reopened, shared, tried again, looked at."""
+"""Campaigns: reopened, shared, with experts, repeated calls, damaged files, snapshots, copies."""
 
 import shutil
 import sqlite3
@@ -62,7 +62,7 @@ def execute(path: str | Path, *commands: str) -> None:
             file.execute(command)
 
 
-def test_reopened_it_goes_on_as_a_bandit_that_nobody_stopped(tmp_path: Path) -> None:
+def test_campaign_open_continues_as_a_bandit_that_was_never_closed(tmp_path: Path) -> None:
     place, twin = tmp_path / "campaign.db", plain()
     Campaign.create(place, plain(), snapshot_every=7).close()
     for first in range(1, 13, 3):
@@ -79,7 +79,7 @@ def test_reopened_it_goes_on_as_a_bandit_that_nobody_stopped(tmp_path: Path) -> 
         assert found.snapshots == 3
 
 
-def test_what_took_a_process_long_is_in_a_snapshot_for_the_next(
+def test_campaign_takes_a_snapshot_after_a_slow_replay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "campaign.db"
@@ -92,7 +92,7 @@ def test_what_took_a_process_long_is_in_a_snapshot_for_the_next(
             assert campaign.verify().snapshots == (2 if seconds == 0.0 else 0)
 
 
-def test_an_expert_is_asked_once_and_its_budget_goes_on(tmp_path: Path) -> None:
+def test_campaign_asks_its_expert_each_question_once_over_many_openings(tmp_path: Path) -> None:
     place = tmp_path / "campaign.db"
     sold: list[float] = []
 
@@ -119,7 +119,9 @@ def test_an_expert_is_asked_once_and_its_budget_goes_on(tmp_path: Path) -> None:
         assert looked_at.state.queries.expert == twin.state.queries.expert
 
 
-def test_what_an_expert_knew_before_the_campaign_it_knows_again(tmp_path: Path) -> None:
+def test_campaign_open_restores_the_state_of_an_expert_from_before_the_campaign(
+    tmp_path: Path,
+) -> None:
     spent = Budgeted(CallableExpert(truth, 0.02), total=9)
     spent.query(LINE.X[:4], 0.0)
     Campaign.create(tmp_path / "campaign.db", asking(spent)).close()
@@ -129,7 +131,7 @@ def test_what_an_expert_knew_before_the_campaign_it_knows_again(tmp_path: Path) 
     assert state_of(again) == state_of(spent)
 
 
-def test_an_expert_knows_every_reward_though_somebody_has_looked_first(tmp_path: Path) -> None:
+def test_campaign_open_gives_an_expert_all_rewards_also_after_predict(tmp_path: Path) -> None:
     def bandit() -> Bandit:
         expert = Calibrated(CallableExpert(truth, 0.02))
         return policies.sparq_gp_ucb(
@@ -150,7 +152,7 @@ def test_an_expert_knows_every_reward_though_somebody_has_looked_first(tmp_path:
         assert campaign.state == twin.state
 
 
-def test_what_an_expert_was_paid_for_in_vain_is_known_again(tmp_path: Path) -> None:
+def test_replay_restores_the_expert_state_of_a_failed_operation(tmp_path: Path) -> None:
     expert, spent = (Budgeted(CallableExpert(truth, 0.02), total=9) for _ in range(2))
     spent.query(LINE.X[:4], 1.0)
     body = {"intent": {}, "reply": {"expert_state": state_of(spent)}, "failure": {"error": "none"}}
@@ -162,7 +164,9 @@ def test_what_an_expert_was_paid_for_in_vain_is_known_again(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("again", [1.0, 2.0])
-def test_an_answer_that_could_not_be_written_answers_its_own_question_only(again: float) -> None:
+def test_journaled_expert_reuses_an_unwritten_answer_for_the_same_question_only(
+    again: float,
+) -> None:
     expert = RecordingWaveExpert()
     record, full = JournaledExpert(expert), [True]
 
@@ -178,7 +182,7 @@ def test_an_answer_that_could_not_be_written_answers_its_own_question_only(again
     assert [t for _, t in expert.queries] == ([1.0] if again == 1.0 else [1.0, 2.0])
 
 
-def test_who_opens_it_while_others_write_finds_it_whole(
+def test_campaign_open_is_consistent_while_others_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Campaign.create(tmp_path / "campaign.db", plain()) as writer:
@@ -187,7 +191,7 @@ def test_who_opens_it_while_others_write_finds_it_whole(
         def slowly(read: Any) -> Any:
             def reading(store: Store, *given: Any) -> Any:
                 found = read(store, *given)
-                if store is not writer._store:  # as if others came between any two looks
+                if store is not writer._store:  # as if others wrote between any two reads
                     writer.tell(LINE.X[:1], [0.1])
                     writer.snapshot()
                 return found
@@ -201,7 +205,7 @@ def test_who_opens_it_while_others_write_finds_it_whole(
             assert campaign.verify().consistent
 
 
-def test_the_first_snapshot_is_kept_and_the_latest(tmp_path: Path) -> None:
+def test_store_keeps_the_first_snapshot_and_the_latest_three(tmp_path: Path) -> None:
     with Campaign.create(tmp_path / "campaign.db", plain()) as campaign:
         with campaign._store.turn() as turn:
             for seq in range(1, 9):
@@ -209,7 +213,7 @@ def test_the_first_snapshot_is_kept_and_the_latest(tmp_path: Path) -> None:
         assert [each.seq for each in campaign._store.snapshots()] == [8, 7, 6, 0]
 
 
-def test_the_same_call_again_counts_once(tmp_path: Path) -> None:
+def test_campaign_executes_a_repeated_call_with_the_same_key_once(tmp_path: Path) -> None:
     campaign = Campaign.create(tmp_path / "campaign.db", plain())
     X = campaign.ask(1.0, key="a")
     assert np.array_equal(campaign.ask(1.0, key="a"), X)
@@ -228,7 +232,7 @@ def test_the_same_call_again_counts_once(tmp_path: Path) -> None:
     campaign.close()
 
 
-def test_two_share_one_campaign_and_dates_are_times(tmp_path: Path) -> None:
+def test_campaign_opened_twice_shares_its_rows_and_accepts_dates(tmp_path: Path) -> None:
     place = tmp_path / "campaign.db"
     clock = Clock("1h", pd.Timestamp("2026-01-01", tz="Europe/Berlin"))
     one = Campaign.create(place, plain(), clock=clock, who="one", about={"title": "none"})
@@ -250,7 +254,7 @@ def test_two_share_one_campaign_and_dates_are_times(tmp_path: Path) -> None:
     two.close()
 
 
-def test_questions_are_carried_by_people(tmp_path: Path) -> None:
+def test_campaign_questions_and_answer_match_those_of_a_bandit(tmp_path: Path) -> None:
     place, twin = tmp_path / "campaign.db", asking(None)
     Campaign.create(place, asking(None)).close()
     for t in (1.0, 2.0, 3.0):
@@ -269,20 +273,20 @@ def test_questions_are_carried_by_people(tmp_path: Path) -> None:
 
 
 class Dies:
-    """An expert whose process ends in the middle of an answer."""
+    """An expert whose process is interrupted during an answer."""
 
     def query(self, X: Any, t: float) -> Answers:  # noqa: ARG002
         raise KeyboardInterrupt
 
 
 class Wrong:
-    """An expert of which nothing can be asked."""
+    """An expert that refuses every question."""
 
     def query(self, X: Any, t: float) -> Answers:  # noqa: ARG002
         raise TypeError("no such probe")
 
 
-def test_what_was_begun_is_ended_by_the_next(tmp_path: Path) -> None:
+def test_campaign_tell_completes_a_call_that_another_process_began(tmp_path: Path) -> None:
     place, twin = tmp_path / "campaign.db", asking(CallableExpert(truth, 0.02))
     Campaign.create(place, asking(CallableExpert(truth, 0.02))).close()
     with Campaign.open(place, expert=CallableExpert(truth, 0.02)) as campaign:
@@ -302,7 +306,7 @@ def test_what_was_begun_is_ended_by_the_next(tmp_path: Path) -> None:
         assert campaign.status.in_doubt == 1
 
 
-def test_an_expert_that_is_wrong_stops_the_call_and_is_on_record(tmp_path: Path) -> None:
+def test_campaign_tell_records_an_error_of_its_expert_and_can_be_repeated(tmp_path: Path) -> None:
     place = tmp_path / "campaign.db"
     with Campaign.create(place, asking(Wrong())) as campaign:
         X = campaign.ask(1.0)
@@ -318,7 +322,7 @@ COLUMNS = ("seq", "kind", "key", "who", "at", "body", "digest")
 
 
 @pytest.mark.parametrize("column", COLUMNS)
-def test_a_changed_row_is_found(column: str, tmp_path: Path) -> None:
+def test_campaign_open_finds_a_changed_row(column: str, tmp_path: Path) -> None:
     place = tmp_path / "campaign.db"
     with Campaign.create(place, plain(), snapshot_every=100) as campaign:
         play(campaign, 1, 3)
@@ -328,7 +332,7 @@ def test_a_changed_row_is_found(column: str, tmp_path: Path) -> None:
     assert_refused(DamagedCampaignError, "row 4", Campaign.open, place)
 
 
-def test_rows_that_are_missing_are_found(tmp_path: Path) -> None:
+def test_campaign_open_finds_missing_rows(tmp_path: Path) -> None:
     place = tmp_path / "campaign.db"
     with Campaign.create(place, plain(), snapshot_every=6) as campaign:
         play(campaign, 1, 3)
@@ -342,7 +346,7 @@ def test_rows_that_are_missing_are_found(tmp_path: Path) -> None:
         Campaign.open(place)
 
 
-def test_a_snapshot_of_another_version_names_the_campaign(
+def test_campaign_ask_names_the_file_with_a_snapshot_of_another_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Campaign.create(tmp_path / "c.db", plain()) as campaign:
@@ -351,7 +355,7 @@ def test_a_snapshot_of_another_version_names_the_campaign(
             campaign.ask(1.0)
 
 
-def test_what_is_no_campaign_is_named(tmp_path: Path) -> None:
+def test_campaign_open_and_create_refuse_other_files_bandits_and_versions(tmp_path: Path) -> None:
     assert_refused(NoCampaignError, "there is no campaign", Campaign.open, tmp_path / "nothing.db")
     with pytest.raises(NoCampaignError, match="'mysql:"):
         Campaign.open("mysql://there/db")
@@ -376,7 +380,7 @@ def test_what_is_no_campaign_is_named(tmp_path: Path) -> None:
         ("UPDATE journal SET body = hex(zeroblob(100001))", "more than 200000 "),
     ],
 )
-def test_a_row_that_is_too_large_is_not_read(
+def test_campaign_open_refuses_a_row_larger_than_the_limit(
     change: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "campaign.db"
@@ -388,7 +392,7 @@ def test_a_row_that_is_too_large_is_not_read(
         campaign.state  # noqa: B018 - plays the rows
 
 
-def test_a_row_takes_so_much_and_no_more(tmp_path: Path, monkeypatch: Any) -> None:
+def test_campaign_ask_refuses_a_result_too_long_for_a_row(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("tvbandits.campaign.store.store.LONGEST_BODY", 1_000)
     with Campaign.create(tmp_path / "campaign.db", plain()) as campaign:
         with pytest.raises(StorageError, match=r"ask has .* characters, .* 1000"):
@@ -396,7 +400,7 @@ def test_a_row_takes_so_much_and_no_more(tmp_path: Path, monkeypatch: Any) -> No
         assert len(campaign.ask(1.0, n=3)) == 3
 
 
-def test_writers_take_turns_and_readers_do_not_wait(tmp_path: Path) -> None:
+def test_campaign_writers_wait_for_each_other_and_readers_do_not(tmp_path: Path) -> None:
     place = tmp_path / "campaign.db"
     inside, leave = threading.Event(), threading.Event()
 
@@ -421,7 +425,7 @@ def test_writers_take_turns_and_readers_do_not_wait(tmp_path: Path) -> None:
         assert campaign.status.readings == 1
 
 
-def test_a_copy_is_made_while_others_go_on(tmp_path: Path) -> None:
+def test_campaign_backup_is_consistent_while_others_write(tmp_path: Path) -> None:
     place, copies = tmp_path / "campaign.db", [tmp_path / f"copy-{i}.db" for i in range(5)]
     with Campaign.create(place, plain()) as campaign:
         writer = threading.Thread(target=play, args=(campaign, 1, 12))
@@ -437,7 +441,7 @@ def test_a_copy_is_made_while_others_go_on(tmp_path: Path) -> None:
     assert told == 12
 
 
-def test_a_function_of_points_cannot_be_written_down(tmp_path: Path) -> None:
+def test_campaign_ask_refuses_a_function_as_available(tmp_path: Path) -> None:
     box = policies.tv_gp_ucb(
         Box([[0, 1]]), kernel=RBF(0.2), noise_variance=NOISE, forgetting_rate=0.05
     )
@@ -447,7 +451,7 @@ def test_a_function_of_points_cannot_be_written_down(tmp_path: Path) -> None:
             campaign.ask(1.0, available=lambda X: X[:, 0] > 0.5)
 
 
-def test_ranges_on_a_box_are_on_record_and_played_again(tmp_path: Path) -> None:
+def test_campaign_ask_replays_ranges_of_available_points_of_a_box(tmp_path: Path) -> None:
     place = tmp_path / "campaign.db"
     box = policies.tv_gp_ucb(
         Box([[0, 1]]), kernel=RBF(0.2), noise_variance=NOISE, forgetting_rate=0.05
@@ -465,7 +469,7 @@ def test_ranges_on_a_box_are_on_record_and_played_again(tmp_path: Path) -> None:
         assert fresh.verify().consistent
 
 
-def test_the_journal_is_read_on_from_any_row(tmp_path: Path) -> None:
+def test_campaign_journal_returns_the_rows_after_a_given_row(tmp_path: Path) -> None:
     with Campaign.create(tmp_path / "campaign.db", plain()) as campaign:
         assert campaign.journal() == campaign.journal(5) == []
         play(campaign, 1, 4)
@@ -474,7 +478,7 @@ def test_the_journal_is_read_on_from_any_row(tmp_path: Path) -> None:
             assert campaign.journal(since) == [row for row in whole if row.seq > since]
 
 
-def test_points_that_are_out_are_those_of_one_moment(
+def test_campaign_pending_points_are_those_of_one_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, name = tmp_path / "campaign.db", Names.name

@@ -30,7 +30,7 @@ BERLIN = Clock("15min", pd.Timestamp("2024-01-01", tz="Europe/Berlin"))
         np.array("2024-01-02T12:30", dtype="datetime64[ns]"),
     ],
 )
-def test_one_time_in_every_form(when: Any) -> None:
+def test_clock_number_accepts_every_form_of_a_time(when: Any) -> None:
     number = HOURS.number(when)
     assert type(number) is float
     assert number == 36.5
@@ -47,13 +47,13 @@ def test_one_time_in_every_form(when: Any) -> None:
         (date(2024, 1, 2), np.datetime64("2024-01-01T06:00")),
     ],
 )
-def test_several_times_in_every_form(when: Any) -> None:
+def test_clock_number_accepts_every_form_of_several_times(when: Any) -> None:
     numbers = HOURS.number(when)
     assert numbers.dtype == np.float64
     np.testing.assert_array_equal(numbers, [24.0, 6.0])
 
 
-def test_zones() -> None:
+def test_clock_converts_times_with_zones_across_summer_time() -> None:
     assert BERLIN.number("2024-01-01T00:00Z") == 4.0  # one in the morning there
     assert BERLIN.number(datetime(2024, 1, 1, tzinfo=UTC)) == 4.0
     assert str(BERLIN.time(4.0)) == "2024-01-01 01:00:00+01:00"
@@ -71,7 +71,9 @@ def test_zones() -> None:
         (BERLIN, np.array(["2024-01-01"], dtype="datetime64[D]"), "position 0, has none"),
     ],
 )
-def test_zones_are_not_mixed(clock: Clock, when: Any, said: str) -> None:
+def test_clock_number_refuses_a_time_whose_zone_does_not_fit_the_origin(
+    clock: Clock, when: Any, said: str
+) -> None:
     assert_refused(ValueError, said, clock.number, when)
 
 
@@ -92,12 +94,12 @@ def test_zones_are_not_mixed(clock: Clock, when: Any, said: str) -> None:
         (np.ma.array(["2024-01-01"] * 2, "datetime64[D]", mask=[0, 1]), "values are masked"),
     ],
 )
-def test_what_is_no_time(when: Any, said: str) -> None:
+def test_clock_number_refuses_an_invalid_time(when: Any, said: str) -> None:
     assert_refused(ValueError, said, HOURS.number, when)
 
 
 @pytest.mark.parametrize("day", ["13/01/2026", "01/13/2026", "13.01.2026", "2026-1-13 00:00"])
-def test_a_date_with_one_meaning_is_read_in_any_form(day: str) -> None:
+def test_clock_number_reads_an_unambiguous_date_in_any_form(day: str) -> None:
     assert HOURS.number(day) == HOURS.number("2026-01-13")
 
 
@@ -106,12 +108,12 @@ def test_a_date_with_one_meaning_is_read_in_any_form(day: str) -> None:
     ["", "h", "1M", "0h", "-1h", 3, None, pd.NaT, np.timedelta64("NaT", "s"), timedelta(0), "1", " 1 ",
      "+1", "9999999999", "1 1h", "1,5h", "1h 1", "P1M", "P1", np.timedelta64(1, "Y"), np.ma.masked],
 )  # fmt: skip
-def test_what_is_no_unit(unit: Any) -> None:
+def test_clock_refuses_an_invalid_unit(unit: Any) -> None:
     assert_refused(ValueError, "unit must", Clock, unit)
 
 
 @pytest.mark.parametrize("origin", ["today", 0, pd.NaT, None, "0000-01-01"])
-def test_what_is_no_origin(origin: Any) -> None:
+def test_clock_refuses_an_invalid_origin(origin: Any) -> None:
     assert_refused(ValueError, "origin must", Clock, "1h", origin)
 
 
@@ -120,11 +122,11 @@ def test_what_is_no_origin(origin: Any) -> None:
     [("1h30min", 1.5), ("2 hours, 30 minutes", 2.5), ("01:30:00", 1.5), ("1 days 01:00:00", 25.0),
      ("P1DT1H", 25.0), ("PT1M", 1 / 60), ("1.5h", 1.5), (np.timedelta64(90, "m"), 1.5)],
 )  # fmt: skip
-def test_units_in_words(unit: Any, hours: float) -> None:
+def test_clock_accepts_units_in_words(unit: Any, hours: float) -> None:
     assert Clock(unit, "2024-01-01").time(60.0) == HOURS.time(60.0 * hours)
 
 
-def test_it_is_a_value() -> None:
+def test_clocks_compare_hash_and_pickle_by_value() -> None:
     assert Clock("60min", datetime(2024, 1, 1)) == HOURS
     assert hash(Clock(timedelta(hours=1))) == hash(HOURS)
     assert Clock("1min") != HOURS
@@ -143,7 +145,9 @@ NANOSECONDS = st.integers(-9_000_000_000_000_000_000, 9_000_000_000_000_000_000)
 
 
 @given(UNITS, NANOSECONDS, NANOSECONDS)
-def test_there_and_back_to_what_a_float_can_hold(unit: str, origin: int, when: int) -> None:
+def test_clock_time_inverts_number_within_float_precision(
+    unit: str, origin: int, when: int
+) -> None:
     clock = Clock(unit, pd.Timestamp(origin, unit="ns"))
     number = clock.number(pd.Timestamp(when, unit="ns"))
     length = pd.Timedelta(unit).value
@@ -159,12 +163,14 @@ def test_there_and_back_to_what_a_float_can_hold(unit: str, origin: int, when: i
 @given(
     UNITS, st.integers(-2_000_000_000, 2_000_000_000), st.integers(-2_000_000_000, 2_000_000_000)
 )
-def test_a_time_of_whole_seconds_comes_back_exactly(unit: str, origin: int, when: int) -> None:
+def test_clock_time_inverts_number_exactly_for_whole_seconds(
+    unit: str, origin: int, when: int
+) -> None:
     clock = Clock(unit, pd.Timestamp(origin, unit="s"))
     assert clock.time(clock.number(pd.Timestamp(when, unit="s"))) == pd.Timestamp(when, unit="s")
 
 
-def test_text_has_no_fractions_of_a_second_that_nobody_wrote() -> None:
+def test_clock_text_adds_no_fractions_of_a_second() -> None:
     clock = Clock("1h", "1970-01-01")
     assert clock.text(clock.number("2026-06-02 19:52:32")) == "2026-06-02 19:52:32"
 
@@ -175,7 +181,9 @@ def test_text_has_no_fractions_of_a_second_that_nobody_wrote() -> None:
     st.datetimes(datetime(1970, 1, 1), datetime(2199, 1, 1)),
     st.floats(-1e5, 1e5),
 )
-def test_same_texts_as_pandas(zone: str | None, unit: str, origin: datetime, number: float) -> None:
+def test_clock_text_matches_pandas(
+    zone: str | None, unit: str, origin: datetime, number: float
+) -> None:
     stamp = pd.Timestamp(origin, tz="UTC").tz_convert(zone) if zone else pd.Timestamp(origin)
     clock = Clock(unit, stamp)
     text = clock.text(number)
@@ -187,9 +195,12 @@ def test_same_texts_as_pandas(zone: str | None, unit: str, origin: datetime, num
     assert_refused(ValueError, "number must be .*finite.*, got nan", clock.text, float("nan"))
 
 
-def test_the_present() -> None:
+def test_clock_now_is_the_current_time() -> None:
     for clock in (HOURS, BERLIN):
         assert abs(clock.now - clock.number(pd.Timestamp.now(tz=clock.origin.tz))) < 0.5
+
+
+def test_clock_time_refuses_nan() -> None:
     assert_refused(ValueError, "number must be finite, got nan", HOURS.time, float("nan"))
 
 
@@ -213,20 +224,20 @@ FIXED = Clock("1h", "2024-10-27T00:00+02:00")
         (AUTUMN, 2.5, 2.5),
     ],
 )
-def test_a_single_time_of_a_call_is_one_of_the_clock_s_zone(
+def test_to_number_reads_a_time_without_zone_in_the_zone_of_the_clock(
     clock: Clock, when: Any, number: float
 ) -> None:
     assert to_number(clock, when) == number
 
 
-def test_a_local_time_that_comes_twice_or_never_is_refused_with_the_offsets() -> None:
+def test_to_number_refuses_an_ambiguous_or_absent_local_time_with_the_offsets() -> None:
     both = r"at.*02:30.*twice in Europe/Berlin.*02:30:00\+02:00 or 2024-10-27T02:30:00\+01:00$"
     assert_refused(ValueError, both, to_number, AUTUMN, "2024-10-27 02:30", "--at")
     never = r"--at must be a time of Europe/Berlin, .*'2024-03-31 02:30'.*put forward"
     assert_refused(ValueError, never, to_number, AUTUMN, "2024-03-31 02:30", "--at")
 
 
-def test_times_of_a_table_need_an_offset_where_the_clock_has_a_zone(tmp_path: Any) -> None:
+def test_to_numbers_and_record_require_an_offset_if_the_clock_has_a_zone(tmp_path: Any) -> None:
     assert_refused(ValueError, "has none.*add one", to_numbers, AUTUMN, ["2024-10-27 01:00"])
     bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.01)
     with Campaign.create(tmp_path / "c.db", bandit, clock=AUTUMN) as campaign:

@@ -1,4 +1,4 @@
-"""Counts in a campaign: its bandit knows how many trials a share is of, also after a replay."""
+"""Rates and counts of events in bandits and campaigns, also after a replay."""
 
 from typing import Any
 
@@ -15,7 +15,9 @@ from tvbandits.counts import Counted
 ARMS = Arms(["red", "green", "blue"])
 
 
-def test_a_campaign_tells_its_bandit_the_trials_of_shares_and_replays_them(tmp_path: Any) -> None:
+def test_campaign_tell_passes_the_trials_of_rates_to_the_bandit_and_replays_them(
+    tmp_path: Any,
+) -> None:
     alone = policies.adaptive_gp_ucb(ARMS)
     with Campaign.create(tmp_path / "campaign.db", policies.adaptive_gp_ucb(ARMS)) as campaign:
         for hour in (1, 2, 3):
@@ -29,7 +31,7 @@ def test_a_campaign_tells_its_bandit_the_trials_of_shares_and_replays_them(tmp_p
 
 
 @pytest.mark.parametrize("around", [None, 0.05])
-def test_a_count_that_is_corrected_alone_is_told_right_at_once(around: float | None) -> None:
+def test_bandit_correct_of_one_rate_matches_telling_the_right_count(around: float | None) -> None:
     plays, wrong, right = [100, 90, 80], [2, 70, 5], [2, 7, 5]
     made = [policies.gp_ucb(ARMS, kernel=RBF(1.0), noise_variance=0.01) for _ in range(3)]
     for bandit, k in zip(made, (wrong, right, wrong), strict=True):
@@ -50,7 +52,7 @@ def test_a_count_that_is_corrected_alone_is_told_right_at_once(around: float | N
     np.testing.assert_allclose(retracted.state.rewards.variance[3:], alone.variance)
 
 
-def test_a_table_of_counts_reaches_the_bandit_as_counts() -> None:
+def test_with_rates_returns_counted_readings_with_their_trials() -> None:
     readings = [
         Reading("red", at="1", counts=(2.0, 100.0)),
         Reading("blue", at="1", counts=(0.0, 9.0)),
@@ -64,9 +66,7 @@ def test_a_table_of_counts_reaches_the_bandit_as_counts() -> None:
 
 
 @pytest.mark.parametrize("policy", ["adaptive_gp_ucb", "discounted_thompson"])
-def test_a_bandit_refuses_shares_beside_plain_numbers_and_stays_as_it_was(
-    tmp_path: Any, policy: str
-) -> None:
+def test_bandit_refuses_to_mix_rates_with_plain_numbers(tmp_path: Any, policy: str) -> None:
     shares, plain = (getattr(policies, policy)(ARMS) for _ in range(2))
     shares.tell(["red", "blue"], rate([1, 2], [10, 20]), 1)
     plain.tell(["red", "blue"], [0.0, 1.0], 1)
@@ -88,7 +88,7 @@ def test_a_bandit_refuses_shares_beside_plain_numbers_and_stays_as_it_was(
         plain.tell(["green"], rate([3], [10]), 3)
 
 
-def test_a_campaign_names_the_site_of_a_plain_number_beside_shares(tmp_path: Any) -> None:
+def test_campaign_names_the_site_of_a_plain_number_among_rates(tmp_path: Any) -> None:
     with Campaign.create(tmp_path / "campaign.db", policies.adaptive_gp_ucb(ARMS)) as campaign:
         campaign.tell(ARMS.X, rate([2, 7, 1], [100, 90, 80]), 1)
         for key in (None, "k"):
@@ -102,7 +102,7 @@ def test_a_campaign_names_the_site_of_a_plain_number_beside_shares(tmp_path: Any
         assert campaign.verify().consistent
 
 
-def test_a_bandit_refuses_plain_numbers_and_shares_beside_counts_of_events(tmp_path: Any) -> None:
+def test_bandit_refuses_to_mix_counts_of_events_with_other_readings(tmp_path: Any) -> None:
     events, plain, shares = (policies.adaptive_gp_ucb(ARMS) for _ in range(3))
     events.tell(["red", "blue"], count([1, 2], [10, 20]), 1)
     plain.tell(["red", "blue"], [0.0, 1.0], 1)
@@ -125,7 +125,7 @@ def test_a_bandit_refuses_plain_numbers_and_shares_beside_counts_of_events(tmp_p
     plain.tell(["green"], count([3], [10]), 3)
 
 
-def test_counts_of_events_are_still_measurements_to_a_model(tmp_path: Any) -> None:
+def test_campaign_tells_counts_of_events_to_the_model_as_measurements(tmp_path: Any) -> None:
     alone = policies.adaptive_gp_ucb(ARMS)
     with Campaign.create(tmp_path / "campaign.db", policies.adaptive_gp_ucb(ARMS)) as campaign:
         for hour in (1, 2, 3):
@@ -146,7 +146,7 @@ def test_counts_of_events_are_still_measurements_to_a_model(tmp_path: Any) -> No
         assert campaign.verify().problems == ()
 
 
-def test_the_command_line_tells_and_corrects_counts_by_options(
+def test_campaign_tell_and_correct_commands_accept_counts_of_events(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place, at = str(tmp_path / "c.db"), ("--at", 1)

@@ -1,4 +1,4 @@
-"""What a campaign finds on the disk and leaves there: nothing that is somebody else's is touched."""
+"""Campaigns beside other files: copies, pages, foreign and damaged files, closed campaigns."""
 
 import gc
 import os
@@ -46,7 +46,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_commit_waits_for_the_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sqlite_file_synchronizes_every_commit_with_the_disk(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(databases, "SYNCHRONOUS", DEFAULT_SYNCHRONOUS)
     with databases.SQLiteFile(folder / "m.db").engine.connect() as connection:
         assert (
@@ -86,7 +88,7 @@ IN_THE_WAY: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("what", IN_THE_WAY)
-def test_a_copy_replaces_nothing(folder: Path, what: str) -> None:
+def test_campaign_backup_replaces_no_existing_file(folder: Path, what: str) -> None:
     IN_THE_WAY[what](folder / "there.db")
     before = found(folder)
     with Campaign.open("m.db") as campaign:
@@ -103,7 +105,9 @@ def test_a_copy_replaces_nothing(folder: Path, what: str) -> None:
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("end", ["-wal", "-shm", "-journal"])
-def test_a_copy_does_not_meet_the_rest_of_another_database(end: str) -> None:
+def test_campaign_backup_and_create_refuse_a_path_with_the_log_of_another_database(
+    end: str,
+) -> None:
     with Campaign.open("m.db") as campaign:
         play(campaign, 4, 9)
         shutil.copy("m.db-wal", f"copy.db{end}")
@@ -131,7 +135,7 @@ def little_room(room: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("room", [0, 4096, 20_000])
-def test_a_full_disk_leaves_no_part_of_a_copy(folder: Path, room: int) -> None:
+def test_campaign_backup_leaves_no_partial_copy_on_a_full_disk(folder: Path, room: int) -> None:
     Path(".copy.db.part").write_text("of somebody who was killed")
     with Campaign.open("m.db") as campaign:
         before = found(folder)
@@ -149,7 +153,7 @@ def test_a_full_disk_leaves_no_part_of_a_copy(folder: Path, room: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
-def test_a_campaign_on_a_server_is_copied_by_its_own_tools(tmp_path: Path) -> None:
+def test_campaign_on_a_server_refuses_backup_and_a_second_create(tmp_path: Path) -> None:
     with Server(tmp_path) as server, Campaign.create(server.url, asking(Dies())) as campaign:
         assert_refused(CampaignError, "pg_dump", campaign.backup, tmp_path / "copy.db")
         assert not [*tmp_path.iterdir()]
@@ -164,7 +168,7 @@ def test_a_campaign_on_a_server_is_copied_by_its_own_tools(tmp_path: Path) -> No
 # --- tables and pages
 
 
-def test_only_an_earlier_page_of_this_campaign_is_replaced(folder: Path) -> None:
+def test_report_replaces_only_an_earlier_page_of_the_same_campaign(folder: Path) -> None:
     pytest.importorskip("jinja2", reason="no jinja2: no report")
     from tvbandits.cli.campaign_actions import report as write
 
@@ -193,7 +197,7 @@ def test_only_an_earlier_page_of_this_campaign_is_replaced(folder: Path) -> None
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("name", ["m.db-wal", "m.db-shm", "m.db-journal", "m.db-turn"])
-def test_a_page_is_no_part_of_a_database(name: str) -> None:
+def test_report_refuses_the_name_of_a_file_of_the_database(name: str) -> None:
     from tvbandits.cli.campaign_actions import report
 
     Path("m.db-turn").unlink()
@@ -204,14 +208,14 @@ def test_a_page_is_no_part_of_a_database(name: str) -> None:
 FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\uff1d1", " =1", "a;=1", "a; +1")
 
 
-def test_a_spreadsheet_calculates_nothing_that_somebody_wrote() -> None:
+def test_without_formula_disables_every_formula() -> None:
     for text in FORMULAS:
         cells = without_formula(text).split(";")
         assert not [cell for cell in cells if cell.strip()[0] in "=+-@\uff1d"]
         assert ";".join(cells).replace("'", "") == text
 
 
-# --- other people's files
+# --- files of other programs
 
 
 CATS, WAL = "CREATE TABLE cats (name TEXT)", "PRAGMA journal_mode = WAL"
@@ -234,7 +238,7 @@ STRANGERS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("what", STRANGERS)
-def test_what_is_somebody_elses_is_left_as_it_is(tmp_path: Path, what: str) -> None:
+def test_campaign_open_and_create_leave_foreign_files_unchanged(tmp_path: Path, what: str) -> None:
     place = tmp_path / "theirs.db"
     STRANGERS[what](place)
     before = found(tmp_path)
@@ -245,7 +249,7 @@ def test_what_is_somebody_elses_is_left_as_it_is(tmp_path: Path, what: str) -> N
         assert found(tmp_path) == before
 
 
-def test_a_database_that_others_have_open_is_left_as_it_is(tmp_path: Path) -> None:
+def test_campaign_open_leaves_a_foreign_database_in_use_unchanged(tmp_path: Path) -> None:
     place = tmp_path / "theirs.db"
     with closing(sqlite3.connect(place)) as file:
         file.execute(WAL)
@@ -255,17 +259,18 @@ def test_a_database_that_others_have_open_is_left_as_it_is(tmp_path: Path) -> No
         assert {**found(tmp_path), "theirs.db-shm": b""} == {**before, "theirs.db-shm": b""}
 
 
-def test_a_campaign_that_nobody_closes_leaves_nothing_open(folder: Path) -> None:
+def test_campaign_without_close_closes_its_connections_once_deleted(folder: Path) -> None:
     campaign = Campaign.create("left.db", plain())
     campaign.ask(1.0)
     assert (folder / "left.db-wal").exists()
     del campaign
     gc.collect()
-    assert not (folder / "left.db-wal").exists()  # the last connection takes it away
+    assert not (folder / "left.db-wal").exists()  # the last connection deletes it
 
 
-def test_a_campaign_stays_where_it_is_opened(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By another name, from another folder, or gone: never a second one."""
+def test_campaign_keeps_its_file_through_links_other_folders_and_a_move(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Path("away").mkdir()
     Path("link.db").symlink_to("m.db")
     with Campaign.open("link.db", who="a") as linked, Campaign.open("m.db", who="b") as campaign:
@@ -308,7 +313,7 @@ FIELDS: dict[str, tuple[str, str]] = {
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("name", FIELDS)
-def test_a_damaged_field_is_named(name: str) -> None:
+def test_campaign_open_names_the_row_of_a_damaged_field(name: str) -> None:
     change, where = FIELDS[name]
     execute("m.db", change)
     kind = NoCampaignError if "version " in where else DamagedCampaignError
@@ -317,13 +322,15 @@ def test_a_damaged_field_is_named(name: str) -> None:
 
 @pytest.mark.parametrize("text", ["{", "[1, 2]", '"ab"', '["a", "b"]', "[" * 9999, "{}"])
 @pytest.mark.parametrize("name", ["coordinates", "names"])
-def test_damaged_names_are_named(tmp_path: Path, name: str, text: str) -> None:
+def test_campaign_create_refuses_damaged_names_and_coordinates(
+    tmp_path: Path, name: str, text: str
+) -> None:
     assert_refused(
         ValueError, name, Campaign.create, tmp_path / "m.db", plain(), about={name: text}
     )
 
 
-def test_a_damaged_configuration_is_named(tmp_path: Path) -> None:
+def test_campaign_budget_refuses_a_damaged_configuration(tmp_path: Path) -> None:
     for text in ("[", "expert = 3", "[expert]\nbudget = 'x'"):
         place = tmp_path / f"{len(text)}.db"
         with (
@@ -345,7 +352,7 @@ def test_a_damaged_configuration_is_named(tmp_path: Path) -> None:
         '{"payload":{"t":1},"resolution":7,"result":[[0.0]],"status":{}}',
     ],
 )
-def test_a_row_of_another_form_is_named_though_its_checksum_is_right(body: str) -> None:
+def test_campaign_names_a_row_of_another_form_with_a_valid_checksum(body: str) -> None:
     from tvbandits.campaign.store.store import digest_of
 
     with closing(sqlite3.connect("m.db")) as file, file:
@@ -379,7 +386,7 @@ CALLS: dict[str, Callable[[Campaign], Any]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_campaign_that_was_closed_says_so(folder: Path, name: str) -> None:
+def test_campaign_methods_refuse_a_closed_campaign(folder: Path, name: str) -> None:
     campaign = Campaign.open("m.db")
     assert len(campaign.pending) == 0
     campaign.close()
@@ -395,8 +402,8 @@ def truth_teller() -> CallableExpert:
     return CallableExpert(truth, 0.02)
 
 
-def test_in_doubt_means_one_thing(tmp_path: Path) -> None:
-    """A question whose answer nobody knows: also after it was asked again, or from a snapshot on."""
+def test_campaign_status_in_doubt_counts_questions_without_a_known_answer(tmp_path: Path) -> None:
+    """The count stays if the expert is asked again, and if it is read from a snapshot."""
     place = tmp_path / "m.db"
     with Campaign.create(place, asking(truth_teller())) as campaign:
         play(campaign, 1, 2)

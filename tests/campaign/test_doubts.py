@@ -1,4 +1,4 @@
-"""Readings beyond belief: refused by every door alike, unless somebody is sure of them."""
+"""Doubtful readings, corrections and answers are refused, unless the caller is sure of them."""
 
 import json
 import logging
@@ -36,7 +36,7 @@ def tell_usual(campaign: Campaign, last: int = 12) -> None:
         campaign.tell(["pier", "dune"], [19.0 + t % 3 * 0.2, 3.0 + t % 2 * 0.2], t)
 
 
-def test_a_reading_beyond_belief_is_refused_and_told_if_somebody_is_sure(tmp_path: Path) -> None:
+def test_campaign_tell_refuses_a_doubtful_reading_unless_sure(tmp_path: Path) -> None:
     with campaign_at(tmp_path) as campaign:
         tell_usual(campaign)
         rows = campaign.status.rows
@@ -44,14 +44,14 @@ def test_a_reading_beyond_belief_is_refused_and_told_if_somebody_is_sure(tmp_pat
             campaign.tell(["wood", "pier"], [7.0, 1927.0], 13)
         error = caught.value
         assert (error.row, error.site, error.value, error.usual) == (1, "pier", 1927.0, (3.0, 19.4))
-        assert campaign.status.rows == rows  # nothing of the call
+        assert campaign.status.rows == rows  # nothing is stored
         assert campaign.tell(["wood", "pier"], [7.0, 1927.0], 13, sure=True).readings == 26
         assert campaign.verify().consistent
     with Campaign.open(tmp_path / "c.db") as again:
         assert again.state.rewards.y[-1] == 1927.0
 
 
-def test_a_reading_is_held_against_the_past_of_its_place_and_the_prediction(tmp_path: Path) -> None:
+def test_campaign_tell_compares_a_reading_with_its_site_and_the_prediction(tmp_path: Path) -> None:
     bandit = policies.gp_ucb(SITES, kernel=RBF(1.0), noise_variance=0.01, seed=1)
     with campaign_at(tmp_path, bandit) as campaign:
         tell_usual(campaign)
@@ -69,7 +69,9 @@ def test_a_reading_is_held_against_the_past_of_its_place_and_the_prediction(tmp_
         assert (caught.value.row, caught.value.more) == (0, 2)
 
 
-def test_a_robust_bandit_takes_a_value_beyond_belief_and_sets_it_aside(tmp_path: Path) -> None:
+def test_campaign_tell_accepts_a_doubtful_value_as_outlier_of_a_robust_bandit(
+    tmp_path: Path,
+) -> None:
     bandit = policies.adaptive_gp_ucb(SITES, options=Options(robust=True), seed=1)
     with campaign_at(tmp_path, bandit) as campaign:
         tell_usual(campaign)
@@ -77,7 +79,7 @@ def test_a_robust_bandit_takes_a_value_beyond_belief_and_sets_it_aside(tmp_path:
         assert_refused(DoubtfulReadingError, "far ahead", campaign.tell, "pier", [19.0], 1e6)
 
 
-def test_a_time_far_ahead_is_refused(tmp_path: Path) -> None:
+def test_campaign_tell_refuses_a_time_far_ahead_unless_sure(tmp_path: Path) -> None:
     with campaign_at(tmp_path, clock=Clock("1h", "2026-01-01")) as campaign:
         campaign.tell("pier", [19.0], "2026-01-01T05:00")
         with pytest.raises(
@@ -88,9 +90,9 @@ def test_a_time_far_ahead_is_refused(tmp_path: Path) -> None:
         campaign.tell("pier", [19.0], "2226-01-01T06:00", sure=True)
 
 
-def test_a_time_far_before_all_others_is_refused(tmp_path: Path) -> None:
+def test_campaign_tell_refuses_a_time_far_before_all_others_unless_sure(tmp_path: Path) -> None:
     with campaign_at(tmp_path, clock=Clock("1h", "2026-03-01")) as campaign:
-        campaign.tell("pier", [19.0], "2026-02-28T00:00")  # few readings do not tell what is far
+        campaign.tell("pier", [19.0], "2026-02-28T00:00")  # too few readings to doubt a time
         for hour in range(8):
             campaign.tell("pier", [19.0 + hour / 10.0], f"2026-03-01T{hour:02}:00")
         campaign.tell("dune", [19.0], "2026-02-27T12:00")  # a late reading
@@ -101,7 +103,9 @@ def test_a_time_far_before_all_others_is_refused(tmp_path: Path) -> None:
         campaign.tell("pier", [19.0], "2025-03-01T05:00", sure=True)
 
 
-def test_an_answer_beyond_belief_is_refused_and_told_if_somebody_is_sure(tmp_path: Path) -> None:
+def test_campaign_answer_and_correct_answers_refuse_a_doubtful_answer_unless_sure(
+    tmp_path: Path,
+) -> None:
     brought = policies.frugal_gp_ucb(SITES, noise_variance=0.01, expert=None, queries_per_step=2)
     with campaign_at(tmp_path, brought) as campaign:
         tell_usual(campaign)
@@ -114,11 +118,11 @@ def test_an_answer_beyond_belief_is_refused_and_told_if_somebody_is_sure(tmp_pat
         assert campaign.state.answers.y.tolist() == [19.0]
         campaign.correct_answers(asked, [1928.0], 13, sure=True)
         assert campaign.state.answers.y.tolist() == [1928.0]
-        campaign.correct_answers(asked, [np.nan], 13)  # to withdraw one is no doubt
+        campaign.correct_answers(asked, [np.nan], 13)  # a withdrawal is never doubtful
         assert len(campaign.state.answers) == 0
 
 
-def test_a_correction_beyond_belief_is_refused_and_made_if_somebody_is_sure(tmp_path: Path) -> None:
+def test_campaign_correct_refuses_a_doubtful_correction_unless_sure(tmp_path: Path) -> None:
     with campaign_at(tmp_path) as campaign:
         tell_usual(campaign)
         with pytest.raises(DoubtfulReadingError, match=r"1927.*sure=True") as caught:
@@ -129,20 +133,20 @@ def test_a_correction_beyond_belief_is_refused_and_made_if_somebody_is_sure(tmp_
             DoubtfulReadingError, "far ahead", campaign.correct, "pier", None, 12, to=1e6
         )
         assert campaign.journal()[-1].kind == "tell"
-        campaign.correct("pier", None, 12, 0.02)  # of its value nothing is said
+        campaign.correct("pier", None, 12, 0.02)  # the value stays
         campaign.correct("pier", [1927.0], 12, sure=True)
         assert 1927.0 in campaign.state.readings.y
         assert campaign.verify().consistent
 
 
-def test_a_correction_at_a_time_that_was_believed_does_not_doubt_the_time(tmp_path: Path) -> None:
+def test_campaign_correct_accepts_a_far_time_of_an_existing_reading(tmp_path: Path) -> None:
     with campaign_at(tmp_path, clock=Clock("1h", "2026-01-01")) as campaign:
         campaign.tell("pier", [19.0], "2226-01-01T06:00", sure=True)
         campaign.correct("pier", [19.5], "2226-01-01T06:00")
         assert campaign.state.readings.y.tolist() == [19.5]
 
 
-def test_imports_and_repeated_calls_are_not_doubted(tmp_path: Path) -> None:
+def test_campaign_accepts_doubtful_readings_in_record_and_repeated_calls(tmp_path: Path) -> None:
     with campaign_at(tmp_path) as campaign:
         tell_usual(campaign)
         campaign.tell("pier", [1927.0], 13, sure=True, key="k")
@@ -154,7 +158,7 @@ def test_imports_and_repeated_calls_are_not_doubted(tmp_path: Path) -> None:
         assert campaign.record([{"X": "dune", "y": [-5000.0], "t": 14}]) == 1
 
 
-def test_a_reading_is_held_against_what_others_have_told_meanwhile(tmp_path: Path) -> None:
+def test_campaign_tell_compares_a_reading_with_those_of_other_writers(tmp_path: Path) -> None:
     with campaign_at(tmp_path) as campaign, Campaign.open(tmp_path / "c.db") as other:
         tell_usual(campaign)
         assert_refused(DoubtfulReadingError, "1927", other.tell, "wood", [1927.0], 13)
@@ -162,7 +166,7 @@ def test_a_reading_is_held_against_what_others_have_told_meanwhile(tmp_path: Pat
         assert_refused(DoubtfulReadingError, "1928", campaign.tell, "wood", [1928.0], 14)
 
 
-def test_a_share_of_few_trials_may_be_far(tmp_path: Path) -> None:
+def test_campaign_tell_accepts_a_far_rate_of_few_trials(tmp_path: Path) -> None:
     bandit = policies.gp_ucb(SITES, kernel=RBF(1.0), noise_variance=1e-6, seed=1)
     with campaign_at(tmp_path, bandit) as campaign:
         for t in range(1, 13):
@@ -173,7 +177,7 @@ def test_a_share_of_few_trials_may_be_far(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sure", ["yes", 1, None])
-def test_sure_is_true_or_false(tmp_path: Path, sure: Any) -> None:
+def test_campaign_tell_refuses_sure_unless_true_or_false(tmp_path: Path, sure: Any) -> None:
     with campaign_at(tmp_path) as campaign:
         assert_refused(
             ValueError, "sure must be True or False", campaign.tell, "pier", [1.0], 1, sure=sure
@@ -182,8 +186,10 @@ def test_sure_is_true_or_false(tmp_path: Path, sure: Any) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_few_readings_of_places_that_differ_are_believed(tmp_path: Path, seed: int) -> None:
-    """The first readings of an adaptive policy, of a field that is nearly flat but for a peak."""
+def test_campaign_tell_accepts_the_first_readings_of_an_adaptive_policy(
+    tmp_path: Path, seed: int
+) -> None:
+    """The field is nearly flat but for a peak."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(0, 10, (30, 2))
     level = np.exp(-((X - X[7]) ** 2).sum(axis=1) / 4)
@@ -193,9 +199,10 @@ def test_few_readings_of_places_that_differ_are_believed(tmp_path: Path, seed: i
             (x,) = campaign.ask(t)
             row = int((x == X).all(axis=1).argmax())
             campaign.tell([x], [level[row] + 0.1 * rng.standard_normal()], t)
+        assert campaign.status.readings == 20
 
 
-def test_the_error_keeps_its_values_in_a_pickle() -> None:
+def test_doubtful_reading_error_keeps_its_values_in_a_pickle() -> None:
     error = DoubtfulReadingError(
         "A: 9 is far", row=2, site="A", value=9.0, usual=(1.0, 2.0), more=1
     )
@@ -204,7 +211,7 @@ def test_the_error_keeps_its_values_in_a_pickle() -> None:
     assert "row 2: A: 9 is far (and 1 more like it)" in str(error)
 
 
-# --- an expert in a program, whom nobody can ask whether it is right
+# --- answers of an expert in a program, which cannot confirm them
 
 
 def field(X: Any, t: float) -> Any:
@@ -223,7 +230,7 @@ def play(campaign: Campaign, last: int) -> None:
         campaign.tell(X, field(X, t), float(t))
 
 
-def test_one_broken_answer_is_set_aside_with_a_note_and_the_loop_goes_on(
+def test_campaign_leaves_out_a_broken_answer_of_an_expert_with_a_note(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(X: Any, t: float) -> Any:
@@ -250,7 +257,7 @@ def test_one_broken_answer_is_set_aside_with_a_note_and_the_loop_goes_on(
         assert again.state == state
 
 
-def test_answers_that_all_have_changed_count(tmp_path: Path) -> None:
+def test_campaign_uses_answers_of_an_expert_if_all_have_changed(tmp_path: Path) -> None:
     def changed(X: Any, t: float) -> Any:
         return field(X, t) + 5e4 * (t >= 8)
 
@@ -259,7 +266,7 @@ def test_answers_that_all_have_changed_count(tmp_path: Path) -> None:
         assert campaign.state.answers.y.max() > 4e4
 
 
-def test_answers_one_by_one_are_believed_once_three_places_agree(tmp_path: Path) -> None:
+def test_campaign_uses_single_changed_answers_once_three_sites_agree(tmp_path: Path) -> None:
     def changed(X: Any, t: float) -> Any:
         return field(X, t) + 5e4 * (t >= 8)
 
@@ -277,7 +284,7 @@ def test_answers_one_by_one_are_believed_once_three_places_agree(tmp_path: Path)
         assert campaign.verify().consistent
 
 
-def test_one_of_two_answers_that_is_broken_is_set_aside(tmp_path: Path) -> None:
+def test_campaign_leaves_out_one_broken_answer_of_two(tmp_path: Path) -> None:
     def broken(X: Any, t: float) -> Any:
         return np.where((X[:, 0] == 2.0) & (t >= 8), 5e4, field(X, t))
 
@@ -290,11 +297,11 @@ def test_one_of_two_answers_that_is_broken_is_set_aside(tmp_path: Path) -> None:
         assert campaign.verify().consistent
 
 
-def test_what_the_service_replies_has_the_names_of_the_error() -> None:
+def test_doubt_error_of_the_service_has_row_site_value_and_usual() -> None:
     assert {"row", "site", "value", "usual"} <= DoubtError.model_fields.keys()
 
 
-def test_answers_of_an_expert_that_states_no_variance_are_reviewed(tmp_path: Path) -> None:
+def test_campaign_leaves_out_a_broken_answer_without_a_variance(tmp_path: Path) -> None:
     class Plain:
         def query(self, X: Any, t: float) -> Answers:
             return Answers(np.where((X[:, 0] == 2.0) & (t >= 8), -5e4, field(X, t)))
@@ -305,13 +312,13 @@ def test_answers_of_an_expert_that_states_no_variance_are_reviewed(tmp_path: Pat
         assert campaign.state.answers.y.min() > 8.0
 
 
-def test_an_expert_without_answers_is_no_fault(tmp_path: Path) -> None:
+def test_campaign_tell_accepts_an_expert_without_answers(tmp_path: Path) -> None:
     with campaign_at(tmp_path, policies.frugal_gp_ucb(SITES, expert=SilentExpert())) as campaign:
         play(campaign, 3)
         assert len(campaign.state.answers) == 0
 
 
-def test_each_door_names_the_remedy_of_a_conflict_in_its_own_words(tmp_path: Path) -> None:
+def test_conflict_error_names_its_remedies_in_the_words_of_each_interface(tmp_path: Path) -> None:
     from tvbandits.campaign.service.app import REMEDIES as OF_THE_SERVICE
     from tvbandits.cli.output import REMEDIES as OF_THE_COMMAND_LINE
     from tvbandits.integrations.mcp import REMEDIES as OF_AN_AGENT
@@ -330,7 +337,7 @@ def test_each_door_names_the_remedy_of_a_conflict_in_its_own_words(tmp_path: Pat
     assert OF_THE_COMMAND_LINE["key"] not in error.message(OF_THE_SERVICE)
 
 
-def test_a_correction_to_a_time_that_is_taken_is_a_conflict_without_a_key(tmp_path: Path) -> None:
+def test_campaign_correct_refuses_the_time_of_another_reading_without_a_key(tmp_path: Path) -> None:
     with campaign_at(tmp_path) as campaign:
         campaign.tell(["pier", "pier", "dune"], [1.0, 2.0, 3.0], [1, 2, 3])
         assert_refused(ConflictError, "pier at t = 2", campaign.correct, "pier", None, 1, to=2)

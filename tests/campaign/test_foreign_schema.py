@@ -1,4 +1,4 @@
-"""A file whose tables are not as we make them is refused before anything in it runs."""
+"""Files with foreign triggers, views, tables or columns are refused before any of them runs."""
 
 import shutil
 import sqlite3
@@ -40,7 +40,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("case", FOREIGN)
-def test_a_file_with_a_foreign_schema_is_refused_and_left_as_it_is(
+def test_campaign_open_refuses_a_foreign_schema_and_leaves_the_file_unchanged(
     case: str, made: Path, tmp_path: Path
 ) -> None:
     place = tmp_path / "c.db"
@@ -54,7 +54,7 @@ def test_a_file_with_a_foreign_schema_is_refused_and_left_as_it_is(
         assert file.execute("SELECT count(*) FROM journal").fetchone() == (5,)
 
 
-def test_the_name_of_a_foreign_trigger_cannot_command_the_terminal(
+def test_campaign_open_removes_control_characters_from_the_name_of_a_trigger(
     made: Path, tmp_path: Path
 ) -> None:
     place = tmp_path / "c.db"
@@ -66,7 +66,7 @@ def test_the_name_of_a_foreign_trigger_cannot_command_the_terminal(
     assert str(refused.value).isprintable()
 
 
-def test_a_campaign_with_tokens_or_statistics_is_one(made: Path, tmp_path: Path) -> None:
+def test_campaign_open_accepts_tables_of_tokens_and_statistics(made: Path, tmp_path: Path) -> None:
     place = tmp_path / "c.db"
     shutil.copy(made, place)
     with Campaign.open(place) as campaign:
@@ -81,7 +81,7 @@ def test_a_campaign_with_tokens_or_statistics_is_one(made: Path, tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
-def test_a_trigger_or_a_rule_on_a_server_is_refused(tmp_path: Path) -> None:
+def test_campaign_open_refuses_a_foreign_trigger_or_rule_on_a_server(tmp_path: Path) -> None:
     foreign = {
         "trigger": "CREATE TRIGGER gone BEFORE UPDATE ON journal FOR EACH ROW "
         "EXECUTE FUNCTION suppress_redundant_updates_trigger()",

@@ -33,7 +33,7 @@ def table(rounds: int, gaps: Array | None = None, offset: float = 0.0) -> Datase
     return Dataset(X[place], row.astype(float), y[present], np.full(len(row), 0.01))
 
 
-def test_a_gauge_that_misses_the_last_rounds_is_silent() -> None:
+def test_rounds_silence_counts_the_last_rounds_that_a_gauge_missed() -> None:
     for missing in (SILENT_ROUNDS - 1, SILENT_ROUNDS, 12):
         gaps = np.zeros((30, 8), bool)
         gaps[-missing:, 2] = True
@@ -42,14 +42,14 @@ def test_a_gauge_that_misses_the_last_rounds_is_silent() -> None:
         assert Rounds.of(table(30, gaps)).silence.tolist() == expected
 
 
-def test_a_place_that_is_read_now_and_then_is_not_silent() -> None:
+def test_rounds_silence_is_zero_for_a_gauge_that_is_read_rarely() -> None:
     gaps = np.zeros((30, 8), bool)
     gaps[:, 2] = np.arange(30) % 7 != 0  # the last reading is at 28
     gaps[-6:, 2] = True
     assert not Rounds.of(table(30, gaps)).silence.any()
 
 
-def test_plays_one_by_one_are_no_rounds() -> None:
+def test_rounds_are_empty_if_gauges_are_read_one_by_one() -> None:
     rows = np.arange(60)
     data = Dataset(X[np.minimum(rows % 9, 7)], rows * 1.0, rows % 5 * 1.0, np.full(60, 0.01))
     rounds = Rounds.of(data)
@@ -59,7 +59,7 @@ def test_plays_one_by_one_are_no_rounds() -> None:
 
 
 @pytest.mark.parametrize("offset", [0.0, 5.0])
-def test_a_gauge_with_an_offset_stands_out_alone(offset: float) -> None:
+def test_rounds_offsets_find_only_the_gauge_with_an_offset(offset: float) -> None:
     offsets = Rounds.of(table(30, offset=offset)).offsets
     assert np.isnan(np.delete(offsets, 6)).all()
     if offset:
@@ -69,7 +69,7 @@ def test_a_gauge_with_an_offset_stands_out_alone(offset: float) -> None:
 
 
 @pytest.mark.parametrize("minimize", [False, True])
-def test_page_and_campaign_name_gauges_until_they_are_retired(
+def test_doubtful_sites_and_page_name_gauges_until_they_are_retired(
     tmp_path: Path, minimize: bool
 ) -> None:
     names = [f"P{i}" for i in range(8)]
@@ -80,7 +80,7 @@ def test_page_and_campaign_name_gauges_until_they_are_retired(
     with Campaign.create(tmp_path / "c.db", bandit, about={"names": json.dumps(names)}) as campaign:
         campaign.tell(data.X, data.y, data.t)
         found = campaign.doubtful_sites
-        # An offset that is worse attracts nobody.
+        # A policy does not choose a gauge whose offset makes it worse.
         assert {*found} == ({"P2"} if minimize else {"P2", "P6"})
         assert found["P2"].startswith("silent: no reading in the last 10 times")
         states = {each.name: each.problems for each in Facts(campaign).stations}
@@ -92,7 +92,7 @@ def test_page_and_campaign_name_gauges_until_they_are_retired(
         assert (retired.name, retired.problems) == ("P2", ())
 
 
-# --- where one place is read at a time
+# --- gauges that are read one by one
 
 NAN = float("nan")
 PLACES = [f"P{i}" for i in range(8)]
@@ -105,7 +105,7 @@ def campaign_at(folder: Path, **options: Any) -> Campaign:
 
 
 def ask_for(campaign: Campaign, name: str, t: float, y: float | None = NAN) -> None:
-    """Ask for one place, and tell what came, if anything is told."""
+    """Ask for one place, and tell its reading unless `y` is None."""
     campaign.ask(t, available=[name])
     if y is not None:
         campaign.tell(name, [y], t)
@@ -117,7 +117,7 @@ def silent(campaign: Campaign) -> set[str]:
     }
 
 
-def test_a_gauge_whose_readings_never_come_is_silent_until_one_does(tmp_path: Path) -> None:
+def test_doubtful_sites_name_a_gauge_without_readings_until_one_comes(tmp_path: Path) -> None:
     with campaign_at(tmp_path) as campaign:
         ask_for(campaign, "P1", 1, 0.3)
         for t in range(2, 2 + SILENT_ASKS):
@@ -130,7 +130,7 @@ def test_a_gauge_whose_readings_never_come_is_silent_until_one_does(tmp_path: Pa
         assert campaign.verify().consistent
 
 
-def test_what_was_dropped_or_is_overdue_did_not_come(tmp_path: Path) -> None:
+def test_doubtful_sites_count_dropped_and_overdue_points_as_missing(tmp_path: Path) -> None:
     with campaign_at(tmp_path) as campaign:
         for t in (1, 2):
             ask_for(campaign, "P2", t, None)
@@ -145,7 +145,7 @@ def test_what_was_dropped_or_is_overdue_did_not_come(tmp_path: Path) -> None:
         assert silent(campaign) == set()
 
 
-def test_a_gauge_whose_readings_come_late_is_not_silent(tmp_path: Path) -> None:
+def test_doubtful_sites_ignore_a_gauge_whose_readings_come_late(tmp_path: Path) -> None:
     with campaign_at(tmp_path) as campaign:
         for t in range(1, 8):
             ask_for(campaign, "P2", t, None)
@@ -155,9 +155,7 @@ def test_a_gauge_whose_readings_come_late_is_not_silent(tmp_path: Path) -> None:
         assert silent(campaign) == set()
 
 
-def test_gaps_of_a_table_and_many_failures_of_one_time_are_not_asked_in_vain(
-    tmp_path: Path,
-) -> None:
+def test_doubtful_sites_ignore_gaps_of_a_table_and_failures_at_one_time(tmp_path: Path) -> None:
     with campaign_at(tmp_path) as campaign:
         campaign.tell(["P2"] * 6, [NAN] * 6, range(6))
         points = campaign.ask(7, n=40, available=["P3", "P4"])
@@ -165,7 +163,7 @@ def test_gaps_of_a_table_and_many_failures_of_one_time_are_not_asked_in_vain(
         assert silent(campaign) == set()
 
 
-def test_an_ask_leaves_a_silent_gauge_out_unless_it_is_named_or_all_are(tmp_path: Path) -> None:
+def test_campaign_choose_leaves_a_silent_gauge_out_unless_named_or_needed(tmp_path: Path) -> None:
     with campaign_at(tmp_path) as campaign:
         for t in range(SILENT_ASKS):
             ask_for(campaign, "P2", t)
@@ -189,8 +187,8 @@ def test_an_ask_leaves_a_silent_gauge_out_unless_it_is_named_or_all_are(tmp_path
         assert opened.state == state
 
 
-def test_a_place_that_a_bandit_does_not_choose_is_not_left_out(tmp_path: Path) -> None:
-    """Half of all places are read at once, first all of them in turn, and then the better ones alone."""
+def test_campaign_choose_keeps_a_gauge_that_is_no_longer_read(tmp_path: Path) -> None:
+    """Five of eight gauges are read at a time: in turn first, and then always the same five."""
     with campaign_at(tmp_path) as campaign:
         for t in range(20):
             rows = [(t + i) % 8 for i in range(5)] if t < 12 else [0, 1, 2, 3, 4]
@@ -199,7 +197,9 @@ def test_a_place_that_a_bandit_does_not_choose_is_not_left_out(tmp_path: Path) -
         assert campaign.choose(21).left_out == {}
 
 
-def test_more_visits_than_places_leave_a_silent_one_out(tmp_path: Path) -> None:
+def test_campaign_choose_leaves_a_silent_gauge_out_of_more_points_than_gauges(
+    tmp_path: Path,
+) -> None:
     with campaign_at(tmp_path) as campaign:
         for t in range(SILENT_ASKS):
             ask_for(campaign, "P2", t)
@@ -208,7 +208,7 @@ def test_more_visits_than_places_leave_a_silent_one_out(tmp_path: Path) -> None:
         assert 2.0 not in chosen.points[:, 0]
 
 
-def test_a_silent_site_is_silent_whatever_was_measured_beside_it(tmp_path: Path) -> None:
+def test_campaign_choose_leaves_a_silent_site_out_in_every_context(tmp_path: Path) -> None:
     domain: Any = Candidates(X, context={"outside": (-15.0, 20.0)})
     bandit = policies.gp_ucb(domain, kernel=RBF(2.0), noise_variance=0.01)
     with Campaign.create(tmp_path / "c.db", bandit, about=ABOUT) as campaign:
@@ -221,9 +221,7 @@ def test_a_silent_site_is_silent_whatever_was_measured_beside_it(tmp_path: Path)
         assert campaign.verify().consistent
 
 
-def test_a_control_stays_and_points_nearby_are_asked_for_though_they_are_silent(
-    tmp_path: Path,
-) -> None:
+def test_campaign_choose_keeps_a_silent_control_only(tmp_path: Path) -> None:
     with campaign_at(tmp_path, options=Options(control=X[2])) as campaign:
         for t in range(SILENT_ASKS):
             ask_for(campaign, "P2", t)
@@ -233,7 +231,7 @@ def test_a_control_stays_and_points_nearby_are_asked_for_though_they_are_silent(
         assert (chosen.points[0] == X[2]).all()
 
 
-def test_the_command_line_says_who_was_left_out_and_how_to_ask_for_it(
+def test_ask_command_names_a_silent_gauge_and_how_to_choose_it(
     tmp_path: Path, command: Command
 ) -> None:
     with campaign_at(tmp_path) as campaign:
@@ -269,13 +267,13 @@ def network(name: str) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["sweden_temperature", "ireland_wind", "roads"])
 @pytest.mark.parametrize("seed", range(2))
-def test_no_gauge_of_a_real_network_stands_out_at_any_time(name: str, seed: int) -> None:
+def test_offsets_of_plays_are_empty_for_a_real_network(name: str, seed: int) -> None:
     data = one_by_one(network(name), seed)
     for count in range(12, len(data), 5):
         assert offsets_of_plays(data.take(slice(count))) == []
 
 
-def test_a_gauge_of_a_real_network_that_is_far_off_stands_out() -> None:
+def test_offsets_of_plays_find_a_large_offset_in_a_real_network() -> None:
     problem = network("sweden_temperature")
     off = 10 * problem.values.std()
     ((x, offset),) = offsets_of_plays(one_by_one(problem, 0, 22, off))
@@ -283,7 +281,7 @@ def test_a_gauge_of_a_real_network_that_is_far_off_stands_out() -> None:
     assert offset == pytest.approx(off, rel=0.3)
 
 
-def test_a_gauge_that_is_read_too_little_or_beside_too_few_others_does_not_stand_out() -> None:
+def test_offsets_of_plays_need_enough_readings_and_other_gauges() -> None:
     t = np.arange(60.0)
     place = np.where(t % 6 < 5, 0, 1 + t // 6 % 3).astype(int)  # three others
     y = np.sin(t) + 100.0 * (place == 0)
@@ -298,7 +296,7 @@ def test_a_gauge_that_is_read_too_little_or_beside_too_few_others_does_not_stand
 
 
 @pytest.mark.parametrize("minimize", [False, True])
-def test_a_campaign_that_reads_one_place_at_a_time_names_a_gauge_that_attracts(
+def test_doubtful_sites_name_an_attractive_offset_of_gauges_read_one_by_one(
     tmp_path: Path, minimize: bool
 ) -> None:
     rng = np.random.default_rng(0)
@@ -310,7 +308,7 @@ def test_a_campaign_that_reads_one_place_at_a_time_names_a_gauge_that_attracts(
         assert {*campaign.doubtful_sites} == (set() if minimize else {"P6"})
 
 
-# --- the answer of a person
+# --- sites that a person confirms
 
 
 def tell_table(campaign: Campaign, offset: float, first: int, rounds: int = 30) -> None:
@@ -318,9 +316,7 @@ def tell_table(campaign: Campaign, offset: float, first: int, rounds: int = 30) 
     campaign.tell(data.X, data.y, first + data.t, sure=True)
 
 
-def test_a_site_that_stands_out_is_asked_about_until_it_is_confirmed_or_changes(
-    tmp_path: Path,
-) -> None:
+def test_doubtful_sites_omit_a_confirmed_offset_until_it_changes(tmp_path: Path) -> None:
     with campaign_at(tmp_path) as campaign:
         tell_table(campaign, 5.0, 0)
         before = campaign.state
@@ -344,7 +340,7 @@ def test_a_site_that_stands_out_is_asked_about_until_it_is_confirmed_or_changes(
         assert "P8" in opened.sites
 
 
-def test_only_what_stands_out_can_be_confirmed(tmp_path: Path) -> None:
+def test_campaign_change_sites_confirms_only_sites_that_stand_out(tmp_path: Path) -> None:
     with campaign_at(tmp_path) as campaign:
         wrong: Any = campaign.change_sites
         assert_refused(ValueError, "P1 does not stand out .*; none does", wrong, confirm=["P1"])
@@ -367,7 +363,7 @@ def test_only_what_stands_out_can_be_confirmed(tmp_path: Path) -> None:
         assert_refused(ValueError, "sites or arms only", campaign.change_sites, confirm=["P1"])
 
 
-def test_a_site_in_a_measured_context_can_be_confirmed(tmp_path: Path) -> None:
+def test_campaign_change_sites_confirms_a_site_in_a_measured_context(tmp_path: Path) -> None:
     domain: Any = Candidates(X, context={"outside": (-15.0, 20.0)})
     bandit = policies.gp_ucb(domain, kernel=RBF(2.0), noise_variance=0.01)
     data = table(30, offset=5.0)
@@ -380,7 +376,7 @@ def test_a_site_in_a_measured_context_can_be_confirmed(tmp_path: Path) -> None:
         assert campaign.verify().consistent
 
 
-def test_ask_forecast_and_status_name_the_same_doubts_and_the_answer(
+def test_ask_forecast_and_status_commands_name_the_same_doubts_and_the_remedy(
     tmp_path: Path, command: Command
 ) -> None:
     data = table(30, offset=5.0)

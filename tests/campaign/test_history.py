@@ -1,4 +1,4 @@
-"""What has left memory stays on the disk, and is what a bandit would say."""
+"""Campaigns with a bounded history keep all readings on the disk."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -24,8 +24,10 @@ BANDITS = {
 
 
 @pytest.mark.parametrize("name", BANDITS)
-def test_a_bounded_history_is_on_the_disk(name: str, tmp_path: Path, monkeypatch: Any) -> None:
-    """Memory and snapshots hold the latest; the journal, status and what is told again know all."""
+def test_campaign_with_a_bounded_history_keeps_all_readings_in_the_journal(
+    name: str, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """Memory and snapshots hold the latest readings; journal, status and conflicts use all of them."""
     monkeypatch.setattr(options, "SHORTEST_HISTORY", 8)
     monkeypatch.setattr(store, "PAGE", 16)
     whole, bounded = (

@@ -1,4 +1,4 @@
-"""What a campaign, its service and its page call things: names, dates, units; what is out too long."""
+"""Names, dates and units in campaigns, their commands, service and page; pending points."""
 
 import json
 from collections.abc import Iterator
@@ -51,7 +51,7 @@ def tell(command: Command, site: str, reward: float, at: int) -> None:
     check_success(command("tell", "c.db", "--site", site, "--reward", reward, "--at", hour(at)))
 
 
-def test_history_has_names_and_dates(command: Command) -> None:
+def test_history_command_and_table_show_names_and_dates(command: Command) -> None:
     tell(command, "AQ02", 21.0, 8)
     check_success(command("ask", "c.db", "--at", hour(9), "--available", "AQ05"))
     (told, out) = check_success(command("history", "c.db")).splitlines()[1:]
@@ -75,13 +75,15 @@ def test_history_has_names_and_dates(command: Command) -> None:
         (("drop", "c.db", "--site", "AQ03"), "AQ03 is not pending; 0 points are"),
     ],
 )  # fmt: skip
-def test_errors_speak_as_people_do(command: Command, line: tuple[object, ...], error: str) -> None:
+def test_campaign_commands_name_sites_and_dates_in_errors(
+    command: Command, line: tuple[object, ...], error: str
+) -> None:
     tell(command, "AQ02", 21.0, 8)
     said = command(*line)
     assert (said.status, said.err) == (2, f"tvbandits: {error}\n")
 
 
-def test_python_takes_names_and_dates(command: Command) -> None:
+def test_campaign_methods_accept_names_and_dates(command: Command) -> None:
     del command
     with Campaign.open("c.db") as campaign:
         X = campaign.ask(hour(8), available=["AQ04"])
@@ -99,10 +101,12 @@ def test_python_takes_names_and_dates(command: Command) -> None:
         assert campaign.verify().consistent
 
 
-# --- what is out
+# --- pending points
 
 
-def test_what_is_out_shows_its_age_and_how_to_drop_it(command: Command) -> None:
+def test_status_command_shows_the_age_of_a_pending_point_and_how_to_drop_it(
+    command: Command,
+) -> None:
     check_success(command("ask", "c.db", "--at", hour(8), "--available", "AQ05"))
     out = check_success(command("status", "c.db"))
     assert " UTC, 0 min ago);" in out
@@ -119,14 +123,14 @@ def test_what_is_out_shows_its_age_and_how_to_drop_it(command: Command) -> None:
 
 
 @pytest.mark.usefixtures("command")
-def test_each_who_was_sent_to_one_place_is_named() -> None:
+def test_pending_points_name_each_person_sent_to_one_site() -> None:
     with Campaign.open("c.db") as campaign:
         for who in ("anna", "bert"):
             campaign.ask(8.0, available=["AQ05"], who=who)
         assert [each.who for each in campaign.pending_points] == ["anna", "bert"]
 
 
-def test_what_nobody_tells_is_dropped_after_a_time(command: Command) -> None:
+def test_ask_command_drops_a_pending_point_after_drop_after(command: Command) -> None:
     for at in (8, 9):
         check_success(command("ask", "c.db", "--at", hour(at), "--available", "AQ05,AQ03", "-n", 1))
     tell(command, "AQ02", 21.0, 10)
@@ -148,7 +152,7 @@ def test_what_nobody_tells_is_dropped_after_a_time(command: Command) -> None:
 # --- the page
 
 
-def test_title_unit_and_map(command: Command) -> None:
+def test_campaign_page_shows_title_unit_and_map(command: Command) -> None:
     pytest.importorskip("jinja2", reason="no jinja2: no page")
     from tvbandits.campaign.service.page import MAP_SHAPE, Facts, campaign_page, sites_map
 
@@ -186,7 +190,7 @@ def served(command: Command, tmp_path: Path) -> Iterator[Any]:
 
 
 @pytest.mark.slow
-def test_a_script_speaks_in_names(served: Any) -> None:
+def test_service_accepts_and_returns_names_and_dates(served: Any) -> None:
     assert served.post("/ask", t=hour(8), available=["AQ01"]).json()["sites"] == ["AQ01"]
     assert served.post("/ask", t=hour(8), available=["AQ03"]).json()["sites"] == ["AQ03"]
     assert served.get("/status").json()["title"] == "Ozone in town"
@@ -204,7 +208,7 @@ def test_a_script_speaks_in_names(served: Any) -> None:
 
 
 @pytest.mark.parametrize("names", [["a", "a"], ["a", ""], ["a", "b "]])
-def test_names_of_sites_differ_and_can_be_written_in_a_table(tmp_path: Any, names: Any) -> None:
+def test_campaign_refuses_equal_empty_or_padded_names_of_sites(tmp_path: Any, names: Any) -> None:
     bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0]]))
     path, about = tmp_path / "names.db", {"names": json.dumps(names)}
     assert_refused(ValueError, "names of sites must", Campaign.create, path, bandit, about=about)
@@ -214,7 +218,7 @@ def test_names_of_sites_differ_and_can_be_written_in_a_table(tmp_path: Any, name
         assert_refused(ValueError, r"unknown site \"a\\u200b\"", campaign.tell, "a\u200b", [1.0], 1)
 
 
-def test_a_date_of_another_form_is_named_by_its_argument(tmp_path: Any) -> None:
+def test_campaign_names_the_argument_with_an_unreadable_date(tmp_path: Any) -> None:
     bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0]]))
     with Campaign.create(tmp_path / "c.db", bandit, clock=Clock("1h", "2026-01-01")) as campaign:
         for t in ("08:00", 1767225600, ["2026-01-01"]):
@@ -222,7 +226,7 @@ def test_a_date_of_another_form_is_named_by_its_argument(tmp_path: Any) -> None:
         assert_refused(ValueError, "^to must", campaign.correct, [[0.0]], to="08:00")
 
 
-def test_a_site_that_there_is_not_is_named_with_its_argument(tmp_path: Any) -> None:
+def test_campaign_names_the_argument_with_an_unknown_site(tmp_path: Any) -> None:
     bandit = policies.adaptive_gp_ucb(Candidates([[0.0], [1.0]]), noise_variance=0.01)
     about = {"names": json.dumps(["east", "west"])}
     with Campaign.create(tmp_path / "c.db", bandit, about=about) as campaign:

@@ -1,4 +1,4 @@
-"""Parts of a bandit in a campaign: its file, its journal, the command line."""
+"""Options of a bandit in a campaign: its file, its journal, its commands."""
 
 import warnings
 from pathlib import Path
@@ -46,7 +46,7 @@ def command(
 # --- candidates in a file
 
 
-def test_a_campaign_says_that_candidates_in_a_file_are_to_be_handed_over(tmp_path: Path) -> None:
+def test_campaign_open_requires_the_object_of_candidates_in_a_file(tmp_path: Path) -> None:
     np.save(tmp_path / "points.npy", np.random.default_rng(0).random((50, 2)))
     domain: Any = Candidates(tmp_path / "points.npy")  # type: ignore[arg-type]
     Campaign.create(
@@ -55,7 +55,7 @@ def test_a_campaign_says_that_candidates_in_a_file_are_to_be_handed_over(tmp_pat
     trusted = {"tvbandits:MappedRows": domain.rows}
     with Campaign.open(tmp_path / "c.db", trusted=trusted) as campaign:
         campaign.tell(X := campaign.ask(1.0), X[:, 0], 1.0)
-    with Campaign.open(tmp_path / "c.db") as campaign:  # nothing is damaged
+    with Campaign.open(tmp_path / "c.db") as campaign:  # the status needs no candidates
         assert campaign.status.readings == len(X)
         assert_refused(
             SavedFileError,
@@ -73,7 +73,7 @@ def moving() -> Any:
     return policies.gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01).with_options(move_cost=0.1)
 
 
-def test_moves_outlive_a_process(tmp_path: Path) -> None:
+def test_campaign_open_restores_move_costs_and_near(tmp_path: Path) -> None:
     twin = moving()
     with Campaign.create(tmp_path / "campaign.db", moving()) as campaign:
         for t in range(1, 8):
@@ -89,10 +89,10 @@ def test_moves_outlive_a_process(tmp_path: Path) -> None:
         assert again.verify().consistent
         costs = again.history["move_cost"]
         assert costs.dropna().tolist() == twin.history["move_cost"].tolist()
-        assert costs.isna().sum() == 1  # what was corrected stands there, too
+        assert costs.isna().sum() == 1  # the history also has the reading before its correction
 
 
-def test_moves_on_the_command_line(command: Command) -> None:
+def test_ask_command_accepts_near_with_move_costs(command: Command) -> None:
     Path("campaign.toml").write_text(MOVING)
     command("new", "c.db", "--config", "campaign.toml")
     early = command("ask", "c.db", "--near", "1")
@@ -108,7 +108,7 @@ def test_moves_on_the_command_line(command: Command) -> None:
 # --- a bounded history
 
 
-def test_a_bounded_history_is_said_in_a_file(command: Command, tmp_path: Path) -> None:
+def test_new_command_reads_history_as_max_history(command: Command, tmp_path: Path) -> None:
     window = CONFIG.replace('"gp-ucb"', '"sw-gp-ucb"') + "options = { window = 5 }\n"
     Path("campaign.toml").write_text(window + "[campaign]\nhistory = 500\n")
     assert command("new", "c.db", "--config", "campaign.toml").status == 0
@@ -127,7 +127,7 @@ def limited(path: Path) -> Campaign:
 
 
 @pytest.mark.filterwarnings("ignore::tvbandits.acquisition.limits.LimitWarning")
-def test_limits_outlive_a_process(tmp_path: Path) -> None:
+def test_campaign_open_restores_limits_and_outcomes(tmp_path: Path) -> None:
     twin = limited(tmp_path / "twin.db")._shared.read().__enter__().bandit
     with limited(tmp_path / "campaign.db") as campaign:
         for t in range(1, 8):
@@ -156,7 +156,7 @@ def test_limits_outlive_a_process(tmp_path: Path) -> None:
         assert table["violations"].sum() == 1
 
 
-def test_limits_on_the_command_line(command: Command) -> None:
+def test_campaign_commands_accept_limits_and_outcomes(command: Command) -> None:
     Path("campaign.toml").write_text(LIMITED)
     command("new", "c.db", "--config", "campaign.toml")
     assert command("ask", "c.db", "--at", "1").out.strip() == "A"
@@ -192,7 +192,7 @@ def test_limits_on_the_command_line(command: Command) -> None:
         assert why in wrong.err
 
 
-def test_outcomes_may_be_called_much_as_other_columns(command: Command) -> None:
+def test_tell_command_accepts_outcomes_with_names_similar_to_columns(command: Command) -> None:
     for outcome in ("rewards", "tomes", "wells", "depths"):
         config = "[domain]\nspace.well.interval = [0, 9]\ncontext.depth.interval = [0, 9]\n"
         policy = '[policy]\nname = "adaptive-gp-ucb"\n'
@@ -207,7 +207,7 @@ def test_outcomes_may_be_called_much_as_other_columns(command: Command) -> None:
 
 
 @pytest.mark.parametrize("said", ["well=3,5, kind=a", "kind=a, well=3,5", "well=3,kind=a,"])
-def test_a_decimal_comma_is_no_number(command: Command, said: str) -> None:
+def test_tell_command_refuses_a_decimal_comma_in_a_site(command: Command, said: str) -> None:
     space = '[domain]\n[domain.space]\nwell.interval = [0, 9]\nkind = ["a", "b"]\n'
     Path("campaign.toml").write_text(space + '[policy]\nname = "adaptive-gp-ucb"\n')
     command("new", "c.db", "--config", "campaign.toml")
@@ -217,7 +217,7 @@ def test_a_decimal_comma_is_no_number(command: Command, said: str) -> None:
     assert command("status", "c.db").out.startswith("0 readings;")
 
 
-def test_what_stands_aside_is_counted(command: Command) -> None:
+def test_status_command_counts_outliers(command: Command) -> None:
     robust = CONFIG.replace("gp-ucb", "adaptive-gp-ucb") + "[policy.options]\nrobust = true\n"
     Path("campaign.toml").write_text(robust)
     command("new", "c.db", "--config", "campaign.toml")
@@ -228,13 +228,13 @@ def test_what_stands_aside_is_counted(command: Command) -> None:
     assert '"outliers": 1' in command("status", "c.db", "--best", "--format", "json").out
 
 
-def test_a_warning_is_one_line_without_code(command: Command) -> None:
+def test_command_line_shows_a_warning_as_one_line_without_code(command: Command) -> None:
     command("status", "c.db")
     said = warnings.formatwarning(UserWarning("it is\na guess\x1b"), UserWarning, "code.py", 3)
     assert said == "tvbandits: warning: it is a guess\n"
 
 
-# --- files, and what others have learned
+# --- configuration files, and `--like`
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_a_warning_is_one_line_without_code(command: Command) -> None:
         (LIMITED.replace("at_most = 60", ""), "at_most or at_least"),
     ],
 )
-def test_a_file_that_cannot_be_used(tmp_path: Path, text: str, says: str) -> None:
+def test_read_config_refuses_an_invalid_file(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "sites.csv").write_text("site,x\nA,0\nB,1\nC,2\nD,3\n")
     (tmp_path / "campaign.toml").write_text(text)
     assert_refused(
@@ -271,7 +271,7 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, text: str, says: str) -> Non
     )
 
 
-def test_new_like_another_one(command: Command) -> None:
+def test_new_command_with_like_learns_from_another_campaign(command: Command) -> None:
     Path("sites.csv").write_text("site,x\n" + "".join(f"S{i},{i}\n" for i in range(8)))
     Path("plane.csv").write_text("site,x,y\nA,0,0\nB,1,0\nC,2,1\n")
     like = '[domain]\nsites = "sites.csv"\n[policy]\nname = "adaptive-gp-ucb"\n'

@@ -1,4 +1,4 @@
-"""Predictions of a campaign leave no trace in decisions, and are about its sites of now."""
+"""Predictions of a campaign change no decision, and are made for its present sites."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ def bandit(history: Array | None = None) -> Bandit:
     return policies.adaptive_gp_ucb(Candidates(SITES), noise_variance=0.01, history=history)
 
 
-def test_predict_leaves_no_trace_in_what_others_decide(
+def test_campaign_predict_does_not_change_later_decisions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Of 100 times an ensemble reads the latest 64: one that was conditioned before has read others.
@@ -40,7 +40,7 @@ def test_predict_leaves_no_trace_in_what_others_decide(
         assert predicted.verify().consistent
 
 
-def test_predict_after_other_sites_is_about_them(tmp_path: Path) -> None:
+def test_campaign_predict_uses_the_changed_sites(tmp_path: Path) -> None:
     with Campaign.create(tmp_path / "a.db", bandit(TABLE[:100])) as campaign:
         campaign.predict(SITES)
         campaign.change_sites(add={"far": [7.0]})

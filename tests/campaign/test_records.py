@@ -1,4 +1,4 @@
-"""What stands in the journal is known without a bandit, and is what a bandit would say."""
+"""Status and pending points from the journal equal those of the bandit; `record` equals `tell`."""
 
 import subprocess
 import sys
@@ -57,7 +57,7 @@ RECIPES: dict[str, Callable[[], Bandit]] = {
 
 
 def same_without_a_bandit(place: Path) -> None:
-    """Who opens the file without its expert is told what a bandit knows, and none is made for it."""
+    """Check that status and pending points need no bandit, and equal those of the bandit."""
     with Campaign.open(place) as fresh:
         status, out, pending = fresh.status, fresh.pending_points, fresh.pending
         assert fresh._shared._reader is None
@@ -70,7 +70,7 @@ def same_without_a_bandit(place: Path) -> None:
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_status_and_pending_are_what_a_bandit_knows(name: str, tmp_path: Path) -> None:
+def test_campaign_status_and_pending_match_those_of_the_bandit(name: str, tmp_path: Path) -> None:
     place, rng = tmp_path / "c.db", np.random.default_rng(0)
     asks = RECIPES[name]().recipe.query_config is not None
     expert = EXPERT if name in ("expert", "one query's answers") else None
@@ -107,7 +107,7 @@ class Station:
 
 
 @pytest.mark.parametrize("name", ["expert", "one query's answers"])
-def test_the_cost_of_answers_is_summed_and_an_absence_costs_nothing(
+def test_campaign_status_sums_the_cost_of_answers_without_failures(
     name: str, tmp_path: Path
 ) -> None:
     place, station = tmp_path / "c.db", Station(0.75)
@@ -130,7 +130,7 @@ def test_the_cost_of_answers_is_summed_and_an_absence_costs_nothing(
     same_without_a_bandit(place)
 
 
-def test_answers_of_an_operation_that_failed_are_not_on_record(
+def test_campaign_status_ignores_answers_of_a_failed_operation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, station = tmp_path / "c.db", Station(0.75)
@@ -159,7 +159,7 @@ def test_answers_of_an_operation_that_failed_are_not_on_record(
 
 
 @pytest.mark.parametrize("told", [19, 20, 21])
-def test_a_history_that_is_full_is_as_long_as_a_bandit_s(
+def test_campaign_status_counts_readings_that_left_a_full_history(
     told: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(options, "SHORTEST_HISTORY", 10)
@@ -178,7 +178,7 @@ def test_a_history_that_is_full_is_as_long_as_a_bandit_s(
 
 
 @pytest.mark.parametrize("name", ["limits", "brought", "expert"])
-def test_recording_is_telling(name: str, tmp_path: Path) -> None:
+def test_campaign_record_changes_the_state_as_tell_does(name: str, tmp_path: Path) -> None:
     expert = EXPERT if name == "expert" else None
     made = [tmp_path / "recorded.db", tmp_path / "told.db"]
     for place in made:
@@ -218,7 +218,7 @@ REFUSED: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_told_cannot_be_recorded(case: str, tmp_path: Path) -> None:
+def test_campaign_record_refuses_what_tell_refuses(case: str, tmp_path: Path) -> None:
     place = tmp_path / "c.db"
     with Campaign.create(place, RECIPES["limits"](), clock=Clock("1h", "2024-01-01")) as campaign:
         campaign.tell([[2.5]], [0.5], 1.0, key="a")
@@ -234,7 +234,7 @@ def test_what_cannot_be_told_cannot_be_recorded(case: str, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_status_on_the_command_line_imports_no_model(tmp_path: Path) -> None:
+def test_status_command_imports_no_numerical_library(tmp_path: Path) -> None:
     place = tmp_path / "c.db"
     with Campaign.create(place, RECIPES["limits"](), clock=Clock("1h", "2024-01-01")) as campaign:
         campaign.ask(1.0)
@@ -249,7 +249,7 @@ def test_status_on_the_command_line_imports_no_model(tmp_path: Path) -> None:
     assert said.stdout.endswith("\n[]\n")
 
 
-def test_a_campaign_begins_with_what_its_bandit_has_told_and_asked(tmp_path: Path) -> None:
+def test_campaign_create_keeps_readings_and_pending_points_of_its_bandit(tmp_path: Path) -> None:
     bandit = RECIPES["limits"]()
     bandit.tell([[0.0], [1.0]], [0.5, float("nan")], 1.0)
     X = bandit.ask(2.0, 2)

@@ -1,4 +1,4 @@
-"""What is sent again under its key has the same result, whatever happened in between; and one replay."""
+"""Calls repeated under their key return the first result; invalid arguments never enter the journal."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -54,7 +54,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     ],
     ids=["all", "names", "rows", "mask", "without"],
 )
-def test_repeated_ask_has_the_same_result_after_sites_changed(
+def test_campaign_ask_with_a_key_returns_the_same_points_after_sites_changed(
     campaign: Campaign, change: str, said: dict[str, Any]
 ) -> None:
     first = campaign.ask(1.0, 2, **said, key="k")
@@ -69,7 +69,7 @@ def test_repeated_ask_has_the_same_result_after_sites_changed(
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("available", [None, ["a", "b"]])
-def test_repeated_questions_have_the_same_result_after_sites_changed(
+def test_campaign_questions_with_a_key_return_the_same_points_after_sites_changed(
     campaign: Campaign, change: str, available: Any
 ) -> None:
     first = campaign.questions(1.0, available, key="k")
@@ -80,7 +80,7 @@ def test_repeated_questions_have_the_same_result_after_sites_changed(
         campaign.questions(2.0, available, key="k")
 
 
-def test_repeated_changes_give_the_info_of_the_first_time(campaign: Campaign) -> None:
+def test_campaign_calls_with_a_key_return_their_first_info(campaign: Campaign) -> None:
     asked = campaign.questions(1.0)
     calls: list[Callable[[], Any]] = [
         lambda: campaign.tell(["b"], [1.0], 1.0, key="tell"),
@@ -100,7 +100,7 @@ def test_repeated_changes_give_the_info_of_the_first_time(campaign: Campaign) ->
     assert len(campaign.journal()) == rows
 
 
-def test_repeated_tell_of_an_arm_counts_once_after_an_arm_was_added(tmp_path: Path) -> None:
+def test_campaign_tell_with_a_key_counts_once_after_an_arm_was_added(tmp_path: Path) -> None:
     bandit = policies.gp_ucb(Arms(["red", "green"]), kernel=RBF(1.0), noise_variance=0.01)
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
         calls: list[Callable[[], Any]] = [
@@ -114,7 +114,9 @@ def test_repeated_tell_of_an_arm_counts_once_after_an_arm_was_added(tmp_path: Pa
         assert campaign.status.readings == 3
 
 
-def test_repeated_calls_need_no_context_that_is_not_there_any_more(tmp_path: Path) -> None:
+def test_campaign_calls_with_a_key_can_be_repeated_without_the_earlier_context(
+    tmp_path: Path,
+) -> None:
     domain = CandidatesInContext(SITES, {"outside": (0.0, 10.0)})
     bandit = policies.gp_ucb(domain, kernel=RBF(1.0), noise_variance=0.01)
     with Campaign.create(tmp_path / "c.db", bandit, about=NAMED) as campaign:
@@ -145,7 +147,7 @@ BAD_READINGS: dict[str, Any] = {
 
 @pytest.mark.parametrize("make", [plain, brought])
 @pytest.mark.parametrize("case", BAD_READINGS)
-def test_record_refuses_a_reading_before_it_is_in_the_journal(
+def test_campaign_record_keeps_an_invalid_reading_out_of_the_journal(
     case: str, make: Callable[[], Bandit], tmp_path: Path
 ) -> None:
     with Campaign.create(tmp_path / "c.db", make(), about=NAMED) as campaign:
@@ -159,9 +161,7 @@ def test_record_refuses_a_reading_before_it_is_in_the_journal(
         assert campaign.verify().consistent
 
 
-def test_record_and_ask_refuse_what_is_no_list_of_readings_or_has_no_end(
-    campaign: Campaign,
-) -> None:
+def test_campaign_record_refuses_a_number_and_ask_an_endless_list(campaign: Campaign) -> None:
     endless: list[object] = []
     endless.append(endless)
     with pytest.raises(ValueError, match=r"readings must be .*1e\+300"):
@@ -171,7 +171,7 @@ def test_record_and_ask_refuse_what_is_no_list_of_readings_or_has_no_end(
     assert campaign.journal() == []
 
 
-def test_record_leaves_out_refused_readings_where_a_list_takes_them(campaign: Campaign) -> None:
+def test_campaign_record_appends_refused_readings_to_a_given_list(campaign: Campaign) -> None:
     campaign.tell(["a"], [1.0], 1.0)
     readings = [
         {"X": ["b"], "y": [1.0], "t": 1.0},
@@ -190,7 +190,7 @@ def test_record_leaves_out_refused_readings_where_a_list_takes_them(campaign: Ca
     assert campaign.status.readings == 3
 
 
-def test_a_campaign_whose_sites_cannot_be_read_is_not_begun(tmp_path: Path) -> None:
+def test_campaign_create_leaves_no_file_if_names_are_invalid(tmp_path: Path) -> None:
     for names in ("no list", "[1, 2, 3, 4]", '["a"]'):
         with pytest.raises(ValueError, match="names"):
             Campaign.create(tmp_path / "c.db", plain(), about={"names": names})
@@ -215,7 +215,7 @@ class Unreliable:
 
 @pytest.mark.filterwarnings("ignore::tvbandits.experts.protocol.ExpertDownWarning")
 @pytest.mark.parametrize("context", [False, True])
-def test_a_reader_and_a_backup_count_the_answers_that_the_bandit_uses(
+def test_campaign_status_and_backup_count_the_answers_that_the_bandit_uses(
     tmp_path: Path, context: bool
 ) -> None:
     expert = Unreliable()
@@ -239,7 +239,7 @@ def test_a_reader_and_a_backup_count_the_answers_that_the_bandit_uses(
     assert max(seen) > 0
 
 
-def test_repeated_calls_with_points_by_name_count_once(tmp_path: Path) -> None:
+def test_campaign_calls_with_a_key_and_points_by_name_count_once(tmp_path: Path) -> None:
     space = Space(heat=(0.0, 10.0), fuel=["gas", "oil"])
     points: list[Any] = [
         [{"heat": 3, "fuel": "gas"}],
@@ -260,7 +260,7 @@ def test_repeated_calls_with_points_by_name_count_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("odd", [{1, 2}, object(), [object()]], ids=["set", "object", "objects"])
-def test_what_cannot_be_written_down_is_refused_before_it_is_in_the_journal(
+def test_campaign_keeps_arguments_that_are_not_json_out_of_the_journal(
     campaign: Campaign, odd: Any
 ) -> None:
     for call in (

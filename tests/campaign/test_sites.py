@@ -1,4 +1,4 @@
-"""Sites and arms that come and go in a campaign."""
+"""Sites and arms that are added to a campaign, and retired."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def begun(place: Path) -> Campaign:
     return campaign
 
 
-def test_what_is_added_was_there_from_the_start(tmp_path: Path) -> None:
+def test_campaign_change_sites_adds_a_site_as_if_present_from_the_start(tmp_path: Path) -> None:
     with begun(tmp_path / "c.db") as campaign:
         campaign.change_sites({"D": [3.0, 1.0]}, retire=["A"], key="k")
         campaign.change_sites({"D": [3.0, 1.0]}, retire=["A"], key="k")
@@ -53,7 +53,9 @@ def test_what_is_added_was_there_from_the_start(tmp_path: Path) -> None:
         assert campaign.verify().consistent
 
 
-def test_a_site_that_comes_back_has_its_own_coordinates_or_none(tmp_path: Path) -> None:
+def test_campaign_change_sites_restores_a_retired_site_at_its_own_coordinates(
+    tmp_path: Path,
+) -> None:
     with begun(tmp_path / "c.db") as campaign:
         campaign.change_sites(retire=["B"])
         rows = len(campaign.journal())
@@ -70,20 +72,20 @@ def test_a_site_that_comes_back_has_its_own_coordinates_or_none(tmp_path: Path) 
         assert campaign.sites == ["A", "B", "C"]
 
 
-def test_sites_without_names_stay_so(tmp_path: Path) -> None:
+def test_campaign_sites_without_names_are_named_by_their_coordinates(tmp_path: Path) -> None:
     bandit = policies.gp_ucb(OLD, kernel=RBF(1.0), noise_variance=0.01)
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
         campaign.change_sites({"D": [3.0, 1.0]})
         assert campaign.sites == ["0,0", "1,0", "0,2", "3,1"]
 
 
-def test_an_outcome_called_as_a_coordinate_overwrites_nothing() -> None:
+def test_names_history_keeps_an_outcome_with_the_name_of_a_coordinate() -> None:
     columns = {"time": [1.0], "x0": [0.0], "x1": [2.0], "reward": [0.3], "x": [7.0]}
     history = Names(OLD, ABOUT).history(columns, None)
     assert (history["x"], history["x1"], history["site"]) == ([7.0], [2.0], ["C"])
 
 
-def test_who_reads_and_who_writes_see_what_others_changed(tmp_path: Path) -> None:
+def test_campaign_change_sites_is_seen_by_other_readers_and_writers(tmp_path: Path) -> None:
     with begun(tmp_path / "c.db") as one, Campaign.open(tmp_path / "c.db") as other:
         assert other.predict(["A"], 2)[0].shape == (1,)
         one.change_sites({"D": [3.0, 1.0]}, ["B"])
@@ -97,7 +99,7 @@ def test_who_reads_and_who_writes_see_what_others_changed(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("about", [{}, {"names": '["old", "new"]'}])  # as of a configuration
-def test_arms_are_added_and_retired(tmp_path: Path, about: dict[str, str]) -> None:
+def test_campaign_change_sites_adds_and_retires_arms(tmp_path: Path, about: dict[str, str]) -> None:
     bandit = policies.adaptive_gp_ucb(Arms(["old", "new"]), noise_variance=0.01)
     with Campaign.create(tmp_path / "c.db", bandit, about=about) as campaign:
         campaign.tell(["old", "new"], [1.0, 2.0], 1)
@@ -116,7 +118,7 @@ def test_arms_are_added_and_retired(tmp_path: Path, about: dict[str, str]) -> No
         assert campaign.verify().consistent
 
 
-def test_sites_in_a_measured_context_come_and_go(tmp_path: Path) -> None:
+def test_campaign_change_sites_adds_and_retires_sites_in_a_measured_context(tmp_path: Path) -> None:
     domain = Candidates([[0.0, 0.0], [1.0, 0.0], [2.0, 1.0]], context={"outside": (-9, 9)})
     bandit = policies.gp_ucb(domain, kernel=RBF(2.0), noise_variance=0.05)
     with Campaign.create(tmp_path / "c.db", bandit, about={"names": '["A", "B", "C"]'}) as campaign:
@@ -128,7 +130,7 @@ def test_sites_in_a_measured_context_come_and_go(tmp_path: Path) -> None:
         assert campaign.verify().consistent
 
 
-def test_degrees_go_by_the_same_slopes(tmp_path: Path) -> None:
+def test_names_change_projects_degrees_as_the_table_of_sites(tmp_path: Path) -> None:
     (tmp_path / "sites.csv").write_text(
         "site,latitude,longitude\nA,45.0,7.0\nB,45.2,7.1\nC,45.1,7.4\n"
     )
@@ -160,7 +162,9 @@ def test_degrees_go_by_the_same_slopes(tmp_path: Path) -> None:
         ({}, [3], "each of retire must be at most 2, got 3"),
     ],
 )
-def test_wrong_changes_do_nothing(tmp_path: Path, add: Any, retire: list[Any], match: str) -> None:
+def test_campaign_change_sites_refuses_an_invalid_change(
+    tmp_path: Path, add: Any, retire: list[Any], match: str
+) -> None:
     with begun(tmp_path / "c.db") as campaign:
         assert_refused(ValueError, match, campaign.change_sites, add, retire)
         assert campaign.status.rows == 1
@@ -169,14 +173,16 @@ def test_wrong_changes_do_nothing(tmp_path: Path, add: Any, retire: list[Any], m
 
 @pytest.mark.parametrize("ragged", [[[1.0], [1.0, 2.0]], [[[[2.0]], 1.0]]])
 @pytest.mark.parametrize("clock", [None, Clock()])
-def test_what_is_ragged_is_named(tmp_path: Path, ragged: Any, clock: Clock | None) -> None:
+def test_campaign_tell_refuses_ragged_points_and_times(
+    tmp_path: Path, ragged: Any, clock: Clock | None
+) -> None:
     bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.1)
     with Campaign.create(tmp_path / "c.db", bandit, clock=clock) as campaign:
         assert_refused(ValueError, "X must", campaign.tell, ragged, [1.0], 1.0)
         assert_refused(ValueError, "^(t|when)\\b.* must", campaign.tell, [[0.0]], [1.0], ragged)
 
 
-def test_a_box_has_no_sites(tmp_path: Path) -> None:
+def test_campaign_change_sites_refuses_a_box(tmp_path: Path) -> None:
     bandit = policies.gp_ucb(Box([(0, 1)]), kernel=RBF(1.0), noise_variance=0.1)
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
         rows = campaign.journal()

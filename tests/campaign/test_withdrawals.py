@@ -1,4 +1,4 @@
-"""A reading that was retracted or moved comes back on purpose only, by whatever door."""
+"""A reading that was retracted or moved is recorded again only under a key."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -48,7 +48,7 @@ WITHDRAWN: dict[str, tuple[Callable[[Campaign], Any], str]] = {
 
 
 @pytest.mark.parametrize("case", WITHDRAWN)
-def test_record_skips_and_names_what_was_withdrawn(campaign: Campaign, case: str) -> None:
+def test_campaign_record_skips_and_names_withdrawn_readings(campaign: Campaign, case: str) -> None:
     change, text = WITHDRAWN[case]
     change(campaign)
     before, withdrawn = campaign.state.record, list[tuple[int, str]]()
@@ -65,14 +65,16 @@ def test_record_skips_and_names_what_was_withdrawn(campaign: Campaign, case: str
     assert campaign.verify().problems == ()
 
 
-def test_another_value_or_variance_is_another_reading(campaign: Campaign) -> None:
+def test_campaign_record_accepts_a_withdrawn_reading_with_another_value_or_variance(
+    campaign: Campaign,
+) -> None:
     campaign.retract("A", 1.0)
     assert campaign.record([{**READINGS[0], "noise_variance": [0.5]}]) == 1
     campaign.retract("A", 1.0)
     assert campaign.record([{**READINGS[0], "y": [5.5]}]) == 1
 
 
-def test_a_share_is_known_by_its_counts_when_others_change_its_variance(tmp_path: Path) -> None:
+def test_campaign_record_recognizes_a_rate_by_its_counts(tmp_path: Path) -> None:
     bandit = policies.adaptive_gp_ucb(SITES)
     shares = {"X": SITES.X, "y": rate([3, 5, 9], [10, 10, 10]), "t": 1.0}
     shares["counts"] = [[3, 10], [5, 10], [9, 10]]
@@ -86,8 +88,7 @@ def test_a_share_is_known_by_its_counts_when_others_change_its_variance(tmp_path
         assert len(withdrawn) == 1
 
 
-def test_readings_beside_known_ones_are_not_lost(campaign: Campaign) -> None:
-    """Of several points at once, some are in the journal: the call says so, and none is skipped."""
+def test_campaign_record_refuses_several_points_of_which_some_are_known(campaign: Campaign) -> None:
     errors: list[tuple[int, ValueError]] = []
     both = {"X": [[0.0], [2.0]], "y": [5.0, 8.0], "t": 1.0}
     assert campaign.record([both], errors) == 0
@@ -96,7 +97,7 @@ def test_readings_beside_known_ones_are_not_lost(campaign: Campaign) -> None:
     assert_refused(ConflictError, "A at t = 1: 5 was retracted", campaign.record, [both])
 
 
-def test_a_reading_that_was_put_back_is_no_withdrawn_one(campaign: Campaign) -> None:
+def test_campaign_record_does_not_report_a_reading_that_was_moved_back(campaign: Campaign) -> None:
     campaign.correct("A", t=1.0, to=3.0)
     campaign.correct("A", t=3.0, to=1.0)
     withdrawn: list[tuple[int, str]] = []
@@ -104,7 +105,7 @@ def test_a_reading_that_was_put_back_is_no_withdrawn_one(campaign: Campaign) -> 
     assert withdrawn == []
 
 
-def test_a_reading_from_before_the_campaign_stays_retracted(tmp_path: Path) -> None:
+def test_campaign_record_skips_a_retracted_reading_from_before_the_campaign(tmp_path: Path) -> None:
     bandit = policies.gp_ucb(SITES, kernel=RBF(1.0), noise_variance=0.01)
     bandit.tell([[0.0]], [5.0], 1.0)
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
@@ -113,13 +114,15 @@ def test_a_reading_from_before_the_campaign_stays_retracted(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("withdrawn", ["all", 1, ()])
-def test_the_list_of_withdrawn_readings_is_a_list(campaign: Campaign, withdrawn: Any) -> None:
+def test_campaign_record_refuses_withdrawn_unless_a_list(
+    campaign: Campaign, withdrawn: Any
+) -> None:
     assert_refused(
         ValueError, "withdrawn must be a list", campaign.record, READINGS, None, withdrawn
     )
 
 
-def test_are_recorded_knows_readings_as_they_are_and_as_they_were_told(campaign: Campaign) -> None:
+def test_campaign_are_recorded_finds_readings_as_told_and_as_corrected(campaign: Campaign) -> None:
     campaign.correct("A", [7.0], 1.0)
     campaign.retract("B", 1.0)
     X, t = ["A", "A", "B", "B", "A", "C"], [1, 1, 1, 1, 2, 1]
