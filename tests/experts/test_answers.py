@@ -1,4 +1,4 @@
-"""Answers of an expert that states no variance: who uses them, and as how noisy."""
+"""Answers of an expert that states no variance: how the bandit and the wrappers use them."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ def level(X: Array, t: float) -> Array:
 
 
 class Gauge:
-    """States a variance, or none."""
+    """An expert that states the given variance, or none."""
 
     def __init__(self, variance: float | None = None) -> None:
         self.variance = variance
@@ -40,14 +40,14 @@ def played(expert: Any, noise_variance: float | None, steps: int = 12) -> Bandit
     return bandit
 
 
-def test_answers_without_a_variance_are_as_noisy_as_rewards_of_the_bandit() -> None:
+def test_bandit_gives_answers_without_a_variance_its_own_noise_variance() -> None:
     unstated, stated = played(Gauge(), 0.04), played(Gauge(0.04), 0.04)
     assert unstated.info.queries.total_answered > 0
     for one, other in zip(unstated.predict(SITES.X), stated.predict(SITES.X), strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-def test_answers_without_a_variance_have_the_noise_that_is_learned(tmp_path: Path) -> None:
+def test_bandit_gives_answers_without_a_variance_its_learned_noise_variance(tmp_path: Path) -> None:
     bandit = played(Gauge(), None)
     assert bandit.noise is not None
     assert bandit.noise.variance > 0
@@ -58,7 +58,7 @@ def test_answers_without_a_variance_have_the_noise_that_is_learned(tmp_path: Pat
     np.testing.assert_array_equal(again.predict(SITES.X), bandit.predict(SITES.X))
 
 
-def test_a_variance_of_nan_is_refused_where_there_is_an_answer() -> None:
+def test_answers_refuse_a_nan_variance_of_a_finite_value() -> None:
     assert Answers([1.0, np.nan]).variance is None
     assert Answers([1.0, np.nan], [0.1, np.nan]).answered.tolist() == [True, False]
     assert_refused(ValueError, "variance must be finite", Answers, [1.0], np.nan)
@@ -66,13 +66,13 @@ def test_a_variance_of_nan_is_refused_where_there_is_an_answer() -> None:
 
 
 @pytest.mark.parametrize("wrap", [Retrying, lambda expert: Budgeted(expert, per_step=2, cost=1.0)])
-def test_wrappers_hand_on_answers_without_a_variance(wrap: Any) -> None:
+def test_retrying_and_budgeted_return_answers_without_a_variance(wrap: Any) -> None:
     answers = wrap(Gauge()).query(SITES.X[:3], 1.0)
     assert answers.variance is None
     assert answers.answered.sum() >= 1
 
 
-def test_budgeted_refuses_an_expert_that_states_some_variances_only() -> None:
+def test_budgeted_refuses_an_expert_that_states_variances_for_only_some_answers() -> None:
     class Changing(Gauge):
         def query(self, X: Array, t: float) -> Answers:
             answers = super().query(X, t)

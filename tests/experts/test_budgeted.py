@@ -1,4 +1,4 @@
-"""`Budgeted`: an account that is kept exactly, whoever asks and whatever goes wrong."""
+"""`Budgeted` keeps its limits under failures and threads; `Retrying` repeats failed queries."""
 
 import pickle
 import subprocess
@@ -24,7 +24,7 @@ X = np.arange(10.0)[:, None]
 
 
 class Meter:
-    """Answers t + x, or refuses negative x, at a price; keeps what it was asked."""
+    """Answers t + x at a price, refuses negative x, and records its queries."""
 
     def __init__(self, price: float = 1.0, each_query: float = 0.0) -> None:
         self.price, self.each_query = price, each_query
@@ -46,7 +46,7 @@ class Meter:
         self.shown.append(rewards)
 
 
-def test_the_first_points_are_asked_and_a_note_says_so() -> None:
+def test_budgeted_queries_the_first_points_up_to_the_limit_and_notes_it() -> None:
     meter = Meter(price=2.0)
     expert = Budgeted(meter, per_step=3, total=500)
     assert isinstance(expert, Expert)
@@ -60,7 +60,7 @@ def test_the_first_points_are_asked_and_a_note_says_so() -> None:
     assert expert.spending == Spending(queries=1, asked=3, answered=3, refused=7, cost=6.0)
 
 
-def test_nothing_left_nobody_called() -> None:
+def test_budgeted_does_not_call_its_expert_without_budget_or_points() -> None:
     meter = Meter()
     said = Budgeted(meter, total=0).query(X, 1.0)
     assert not said.answered.any()
@@ -70,7 +70,7 @@ def test_nothing_left_nobody_called() -> None:
     assert meter.asked == []
 
 
-def test_a_budget_without_a_limit_is_none() -> None:
+def test_budgeted_refuses_to_have_no_limit_or_no_expert() -> None:
     with pytest.raises(ValueError, match="per_step=, total= or cost="):
         Budgeted(Meter())
     assert_refused(ValueError, "per_step=, total= or cost=", Budgeted, Meter(), price=1.0)
@@ -81,7 +81,7 @@ def test_a_budget_without_a_limit_is_none() -> None:
 # --- cost -----------------------------------------------------------------------------------------
 
 
-def test_a_free_refusal_tells_no_price() -> None:
+def test_budgeted_learns_no_price_from_refusals_without_cost() -> None:
     meter = Meter(price=5.0)
     expert = Budgeted(meter, cost=12.0)
     expert.query(np.array([[-1.0], [-2.0], [3.0], [4.0], [5.0]]), 1.0)
@@ -89,7 +89,7 @@ def test_a_free_refusal_tells_no_price() -> None:
     assert expert.spending.cost == 10.0
 
 
-def test_the_price_is_that_of_an_answer_not_of_a_question() -> None:
+def test_budgeted_learns_the_price_per_answer_and_not_per_query() -> None:
     meter = Meter(price=3.0)
     expert = Budgeted(meter, cost=20.0, price=1.0)
     expert.query(np.array([[-1.0], [-2.0], [3.0], [4.0]]), 1.0)  # 6 for two answers
@@ -98,11 +98,11 @@ def test_the_price_is_that_of_an_answer_not_of_a_question() -> None:
     assert expert.spending.cost == 18.0
 
 
-def test_a_known_price_needs_no_trial() -> None:
+def test_budgeted_with_a_given_price_queries_all_affordable_points_at_once() -> None:
     meter = Meter(price=0.1)
     assert Budgeted(meter, cost=1.0, price=0.1).query(X, 1.0).answered.all()
     assert len(meter.asked) == 1
-    cheaper = Meter(price=1.0)  # one question a query, whatever is left of what was set aside
+    cheaper = Meter(price=1.0)  # one call per query, although less was spent than reserved
     assert Budgeted(cheaper, cost=10.0, price=2.0).query(X, 1.0).answered.sum() == 5
     assert len(cheaper.asked) == 1
     rounded = Budgeted(Meter(price=0.1), cost=0.3, price=0.1)
@@ -143,7 +143,7 @@ def restated(
     queries=st.lists(st.tuples(st.integers(0, 4), st.integers(1, 9)), max_size=12),
 )
 @settings(deadline=None)
-def test_a_plain_account_agrees(
+def test_budgeted_matches_a_plain_account_of_its_limits(
     per_step: int, total: int, cost: int, price: int, known: bool, queries: list[tuple[int, int]]
 ) -> None:
     limits = {"per_step": per_step, "total": total, "cost": float(cost)}
@@ -154,7 +154,7 @@ def test_a_plain_account_agrees(
         said = expert.query(X[:count], float(t))
         answered.append(int(said.answered.sum()))
         assert said.answered[: answered[-1]].all()
-        expert = pickle.loads(pickle.dumps(expert))  # an account survives
+        expert = pickle.loads(pickle.dumps(expert))  # which keeps the account
     assert answered == restated(limits, float(price), known, queries)
     assert expert.spending.asked == expert.spending.answered == sum(answered)
     assert expert.spending.cost == price * sum(answered)
@@ -165,7 +165,9 @@ def test_a_plain_account_agrees(
 @given(
     price=st.floats(0.1, 3), each=st.floats(0, 3), sizes=st.lists(st.integers(1, 10), max_size=12)
 )
-def test_the_limit_holds_with_priced_visits(price: float, each: float, sizes: list[int]) -> None:
+def test_budgeted_stays_below_its_cost_limit_if_each_query_has_a_fixed_cost(
+    price: float, each: float, sizes: list[int]
+) -> None:
     meter = Meter(price, each)
     expert = Budgeted(meter, cost=10.0)
     for step, size in enumerate(sizes):
@@ -174,17 +176,17 @@ def test_the_limit_holds_with_priced_visits(price: float, each: float, sizes: li
     assert expert.spending.cost == pytest.approx(meter.cost)
 
 
-# --- what goes wrong ------------------------------------------------------------------------------
+# --- failures -------------------------------------------------------------------------------------
 
 
-def test_refused_points_count_as_asked() -> None:
+def test_budgeted_counts_refused_points_as_asked() -> None:
     expert = Budgeted(Meter(), total=3)
     expert.query(np.array([[-1.0], [-2.0]]), 1.0)
     assert expert.spending == Spending(1, 2, 0, 0, 0.0)
     assert expert.query(X, 2.0).answered.sum() == 1
 
 
-def test_failures_count() -> None:
+def test_budgeted_counts_failed_queries_as_asked() -> None:
     meter = Meter(price=2.0)
     expert = Budgeted(meter, per_step=3, cost=100.0, price=2.0)
     meter.error = ExpertUnavailableError("no line")
@@ -195,7 +197,7 @@ def test_failures_count() -> None:
     assert expert.query(X, 2.0).answered.sum() == 3
 
 
-def test_a_failed_trial_lets_the_next_one_try() -> None:
+def test_budgeted_repeats_the_trial_query_after_it_failed() -> None:
     meter = Meter()
     expert = Budgeted(meter, cost=5.0)
     meter.error = OSError("down")
@@ -205,7 +207,7 @@ def test_a_failed_trial_lets_the_next_one_try() -> None:
 
 
 class Slow:
-    """Counts who is inside, and lets go when told."""
+    """Counts the points of its queries, and answers only after `go` is set."""
 
     def __init__(self) -> None:
         self.asked, self.go, self.inside = 0, threading.Event(), threading.Event()
@@ -217,7 +219,7 @@ class Slow:
         return Answers(points[:, 0], 1.0, float(len(points)))
 
 
-def test_threads_take_turns() -> None:
+def test_budgeted_lets_threads_wait_for_the_trial_query() -> None:
     slow = Slow()
     expert = Budgeted(slow, total=8, cost=6.0)
     with ThreadPoolExecutor(2) as threads:
@@ -231,7 +233,7 @@ def test_threads_take_turns() -> None:
     assert (slow.asked, expert.spending.cost, expert.spending.refused) == (6, 6.0, 4)
 
 
-def test_what_is_given_back_while_it_asks_stays() -> None:
+def test_budgeted_keeps_a_state_restored_during_a_query() -> None:
     class Meddler(Meter):
         def query(self, points: Array, t: float) -> Answers:
             expert.restore(known)
@@ -243,7 +245,7 @@ def test_what_is_given_back_while_it_asks_stays() -> None:
     assert expert.spending == Spending(asked=5)
 
 
-def test_answers_that_do_not_fit_are_an_error_that_counts() -> None:
+def test_budgeted_raises_and_counts_answers_of_the_wrong_length_or_type() -> None:
     class Short:
         def query(self, points: Array, _t: float) -> Any:
             return Answers(points[1:, 0], 1.0) if len(points) > 1 else "yes"
@@ -254,7 +256,7 @@ def test_answers_that_do_not_fit_are_an_error_that_counts() -> None:
     assert expert.spending.asked == 11
 
 
-def test_rewards_are_handed_on() -> None:
+def test_budgeted_passes_rewards_to_its_expert() -> None:
     meter = Meter()
     rewards = Dataset(X[:1], [1.0], [2.0], [0.1])  # type: ignore[arg-type]
     Budgeted(Budgeted(meter, total=9), total=9).observe(rewards)
@@ -268,7 +270,7 @@ LONG = 30.0
 
 
 class Script:
-    """Does what the script says: an error is raised, a function is called, else it answers."""
+    """Takes the next step of a script: raises an error, calls a function, or answers."""
 
     def __init__(self, *script: Any) -> None:
         self.script = list(script)
@@ -291,7 +293,7 @@ def quick(expert: Expert, **parameters: Any) -> Retrying:
 # --- attempts -------------------------------------------------------------------------------------
 
 
-def test_a_failure_that_passes_is_tried_again() -> None:
+def test_retrying_repeats_a_failed_query_and_notes_the_failure() -> None:
     script = Script(OSError("no line"), ExpertUnavailableError("busy"))
     said = quick(script).query(X_RETRYING, 2.0)
     np.testing.assert_array_equal(said.values, X_RETRYING[:, 0] + 2.0)
@@ -303,7 +305,7 @@ def test_a_failure_that_passes_is_tried_again() -> None:
 
 
 @pytest.mark.parametrize("time_out", [None, LONG])
-def test_after_the_last_attempt_it_is_unavailable(time_out: float | None) -> None:
+def test_retrying_is_unavailable_after_the_last_attempt(time_out: float | None) -> None:
     script = Script(*[OSError(f"no line {k}") for k in range(9)])
     match = "no answer after 4 attempts; the last error was OSError: no line 3"
     with pytest.raises(ExpertUnavailableError, match=match) as caught:
@@ -318,7 +320,7 @@ def test_after_the_last_attempt_it_is_unavailable(time_out: float | None) -> Non
 
 @pytest.mark.parametrize("time_out", [None, LONG])
 @pytest.mark.parametrize("kind", [*MISTAKES, ExpertError, KeyboardInterrupt, SystemExit])
-def test_mistakes_and_interrupts_pass_at_once(
+def test_retrying_raises_programming_errors_and_interrupts_at_once(
     kind: type[BaseException], time_out: float | None
 ) -> None:
     script = Script(kind("wrong"))
@@ -328,14 +330,14 @@ def test_mistakes_and_interrupts_pass_at_once(
         assert is_mistake(kind("wrong"))
 
 
-def test_answers_that_do_not_fit_are_not_asked_for_again() -> None:
+def test_retrying_does_not_repeat_a_query_with_invalid_answers() -> None:
     script = Script(lambda points, _t: Answers(points[1:, 0], 1.0))
     with pytest.raises(ExpertError, match="Script must answer 4 points, got 3 values"):
         quick(script).query(X_RETRYING, 1.0)
     assert len(script.asked) == 1
 
 
-def test_every_attempt_sees_the_question_as_it_was() -> None:
+def test_retrying_gives_every_attempt_an_unchanged_copy_of_the_points() -> None:
     def spoil(points: Array, _t: float) -> Answers:
         points += 100.0
         raise OSError("no line")
@@ -359,7 +361,7 @@ def waits(wait: Any, attempts: int = 8) -> list[float]:
     return slept
 
 
-def test_waits_double_up_to_the_longest_and_those_of_tenacity_are_welcome() -> None:
+def test_retrying_doubles_waits_up_to_30_seconds_and_accepts_waits_of_tenacity() -> None:
     assert waits(None, attempts=9) == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
     assert waits(tenacity.wait_fixed(2.5), 3) == [2.5, 2.5]
     assert waits(tenacity.wait_incrementing(1, 2), 4) == [1, 3, 5]
@@ -369,7 +371,7 @@ def test_waits_double_up_to_the_longest_and_those_of_tenacity_are_welcome() -> N
 
 
 class Hang:
-    """Hangs until it is let go, then answers."""
+    """Hangs until `go` is set, then answers."""
 
     def __init__(self) -> None:
         self.entered, self.go = threading.Event(), threading.Event()
@@ -387,7 +389,7 @@ def ended(expert: Retrying) -> None:
             thread.join(LONG)
 
 
-def test_a_call_that_hangs_is_given_up_and_never_joined() -> None:
+def test_retrying_abandons_a_call_after_its_time_out_and_starts_no_second_one() -> None:
     hang = Hang()
     script = Script(hang)
     expert = quick(script, time_out=0.05)
@@ -408,7 +410,7 @@ def test_a_call_that_hangs_is_given_up_and_never_joined() -> None:
     assert (said.notes, said.cost) == (("inner",), 1.0)
 
 
-def test_a_time_out_is_tried_again_once_the_call_is_over() -> None:
+def test_retrying_repeats_a_query_after_its_timed_out_call_has_ended() -> None:
     hang = Hang()
     expert: Retrying
 
@@ -425,7 +427,7 @@ def test_a_time_out_is_tried_again_once_the_call_is_over() -> None:
     np.testing.assert_array_equal(said.values, X_RETRYING[:, 0] + 3.0)
 
 
-def test_two_callers_may_ask_at_once() -> None:
+def test_retrying_allows_two_queries_at_once() -> None:
     both = threading.Barrier(2)
 
     def meet(points: Array, t: float) -> Answers:
@@ -438,7 +440,7 @@ def test_two_callers_may_ask_at_once() -> None:
         assert [float(each.values[0]) for each in said] == [1.0, 2.0]
 
 
-def test_the_call_sees_what_is_set_for_numpy() -> None:
+def test_retrying_calls_its_expert_with_the_floating_point_settings_of_numpy() -> None:
     def overflow(points: Array, _t: float) -> Answers:
         assert np.geterr()["over"] == "ignore"
         return Answers(points[:, 0], 1.0)
@@ -448,7 +450,7 @@ def test_the_call_sees_what_is_set_for_numpy() -> None:
 
 
 @pytest.mark.slow
-def test_a_hanging_expert_does_not_keep_a_program_from_ending() -> None:
+def test_retrying_lets_a_program_end_while_its_expert_hangs() -> None:
     program = """
 import threading, numpy as np
 from tvbandits.experts import Retrying
@@ -468,7 +470,7 @@ except RuntimeError as error:
 # --- the rest -------------------------------------------------------------------------------------
 
 
-def test_a_copy_starts_without_the_calls_that_hang() -> None:
+def test_retrying_unpickled_has_no_pending_call() -> None:
     expert = Retrying(Script(Hang()), time_out=0.05, attempts=1)
     assert_refused(ExpertUnavailableError, "no answer within", expert.query, X_RETRYING, 1.0)
     again = pickle.loads(pickle.dumps(expert))

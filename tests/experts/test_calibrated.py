@@ -1,4 +1,4 @@
-"""`Calibrated`: estimates against plain maximization, coverage over seeds, and what makes a pair."""
+"""`Calibrated`: its estimates, their coverage over seeds, and pairs of answers and rewards."""
 
 import math
 import pickle
@@ -47,7 +47,7 @@ def log_likelihood(columns: tuple[Array, Array, Array], ratio: float) -> float:
 
 @pytest.mark.parametrize("ratio", [0.5, 1.0, 10.0])
 @pytest.mark.parametrize("n", [1, 4, 40])
-def test_without_a_clip_it_maximizes_the_likelihood(n: int, ratio: float) -> None:
+def test_estimate_without_a_clip_maximizes_the_likelihood(n: int, ratio: float) -> None:
     columns = drawn(3, n, bias=0.7, ratio=ratio)
     found = estimate(*columns, clip=math.inf)
     grid = np.linspace(math.log(0.02), math.log(60), 400)
@@ -80,7 +80,7 @@ def restated_score(columns: tuple[Array, Array, Array], ratio: float, clip: floa
 
 @pytest.mark.parametrize("clip", [1.5, 3.0])
 @pytest.mark.parametrize("ratio", [1.0, 10.0])
-def test_it_solves_its_equations(clip: float, ratio: float) -> None:
+def test_estimate_with_a_clip_solves_the_robust_equations(clip: float, ratio: float) -> None:
     columns = drawn(5, 30, bias=2.0, ratio=ratio)
     columns[0][4] = 40.0
     found = estimate(*columns, clip=clip)
@@ -95,7 +95,7 @@ CASES = [(0.0, 1.0), (1.0, 1.0), (0.0, 10.0), (3.0, 10.0)]
 @pytest.mark.slow
 @pytest.mark.parametrize(("bias", "ratio"), CASES)
 @pytest.mark.parametrize("n", [10, 60])
-def test_intervals_hold_what_they_should(n: int, bias: float, ratio: float) -> None:
+def test_estimate_intervals_have_their_nominal_coverage(n: int, bias: float, ratio: float) -> None:
     found = [estimate(*drawn(seed, n, bias=bias, ratio=ratio)) for seed in range(200)]
     held = np.mean([each.interval[0] <= ratio <= each.interval[1] for each in found])
     assert 0.90 <= held <= 0.995  # 95% of 200, within 3 deviations
@@ -104,7 +104,7 @@ def test_intervals_hold_what_they_should(n: int, bias: float, ratio: float) -> N
 
 
 @pytest.mark.slow
-def test_verdicts_over_seeds() -> None:
+def test_estimate_verdicts_are_right_for_most_seeds() -> None:
     def share(verdict: str, ratio: float, bias: float = 0.0) -> float:
         found = [estimate(*drawn(s, 80, bias=bias, ratio=ratio)) for s in range(100)]
         return float(np.mean([each.verdict == verdict for each in found]))
@@ -120,7 +120,7 @@ def test_verdicts_over_seeds() -> None:
     assert sum(biased[100:]) == 100
 
 
-def test_one_outlier_does_not_spoil_it() -> None:
+def test_estimate_changes_little_with_one_outlier() -> None:
     columns = drawn(0, 50, bias=0.0, ratio=1.0)
     clean = estimate(*columns)
     columns[0][7] = 1e6
@@ -128,10 +128,10 @@ def test_one_outlier_does_not_spoil_it() -> None:
     assert spoilt.verdict == "honest"
     assert spoilt.used < 1.5 * clean.used
     assert abs(spoilt.bias - clean.bias) < 1.5 * clean.standard_error
-    assert estimate(*columns, clip=math.inf).ratio > 1e6  # it would have
+    assert estimate(*columns, clip=math.inf).ratio > 1e6
 
 
-def test_biased_is_beyond_three_standard_errors_on_either_side() -> None:
+def test_calibration_has_bias_beyond_three_standard_errors_of_either_sign() -> None:
     def biased(bias: float, pairs: int = FEWEST) -> bool:
         return Calibration(pairs, bias, 0.1, 1.0, (0.5, 2.0), 1.0).has_bias
 
@@ -145,7 +145,7 @@ def test_biased_is_beyond_three_standard_errors_on_either_side() -> None:
     assert not biased(9.0, FEWEST - 1)
 
 
-def test_one_bias_in_an_estimate_of_either_sign() -> None:
+def test_estimate_finds_a_bias_of_either_sign() -> None:
     columns = drawn(3, 60, bias=0.0, ratio=1.0)
     difference = columns[0] - columns[0].mean()
     error = estimate(difference, *columns[1:]).standard_error
@@ -155,7 +155,7 @@ def test_one_bias_in_an_estimate_of_either_sign() -> None:
         assert ("not zero" in str(found)) == biased
 
 
-def test_few_pairs() -> None:
+def test_estimate_gives_no_verdict_on_too_few_pairs() -> None:
     none = estimate(*drawn(0, 0, bias=0.0, ratio=1.0))
     assert (none.pairs, none.used, none.interval) == (0, 1.0, (0.0, math.inf))
     assert str(none) == "too few pairs: 0"
@@ -174,7 +174,9 @@ def test_few_pairs() -> None:
     seed=st.integers(0, 99),
 )
 @settings(deadline=None, max_examples=30)
-def test_whatever_the_scale_it_can_be_used(scale: float, stated: float, n: int, seed: int) -> None:
+def test_estimate_is_finite_and_positive_at_any_scale(
+    scale: float, stated: float, n: int, seed: int
+) -> None:
     found = estimate(scale * RNG(seed).standard_normal(n), np.full(n, stated), np.full(n, 1e-4))
     low, high = found.interval
     assert 0 < found.used < math.inf
@@ -186,7 +188,7 @@ def test_whatever_the_scale_it_can_be_used(scale: float, stated: float, n: int, 
 
 
 class Off:
-    """Truth 10 + x + t, answered with a bias and more noise than is said; refuses x < 0."""
+    """Answers 10 + x + t with a bias and more noise than stated, and refuses x < 0."""
 
     def __init__(self, bias: float = 0.0, ratio: float = 1.0, stated: float = 0.25) -> None:
         self.bias, self.ratio, self.stated = bias, ratio, stated
@@ -219,7 +221,7 @@ def taught(expert: Calibrated, steps: int) -> Calibrated:
     return expert
 
 
-def test_answers_are_corrected() -> None:
+def test_calibrated_corrects_bias_and_variance_of_answers() -> None:
     expert = taught(Calibrated(Off(bias=2.0, ratio=9.0)), 120)
     found = expert.report()
     assert found.verdict == "over-confident"
@@ -233,7 +235,7 @@ def test_answers_are_corrected() -> None:
     np.testing.assert_allclose(fresh[0].variance, found.used * 0.25 + found.standard_error**2)
 
 
-def test_an_honest_expert_is_left_nearly_alone() -> None:
+def test_calibrated_changes_answers_of_an_honest_expert_little() -> None:
     expert = taught(Calibrated(Off()), 120)
     said, plain = expert.query(POINTS, 999.0), Off().query(POINTS, 999.0)
     assert np.abs(said.values - plain.values).max() < 0.15
@@ -241,7 +243,7 @@ def test_an_honest_expert_is_left_nearly_alone() -> None:
     assert said.notes == ("inner",)
 
 
-def test_only_earlier_pairs_correct_a_query() -> None:
+def test_calibrated_corrects_a_query_by_earlier_pairs_only() -> None:
     expert = Calibrated(Off(bias=5.0))
     for t in range(1, 12):
         expert.observe(reward(0.0, float(t)))
@@ -257,7 +259,9 @@ def test_only_earlier_pairs_correct_a_query() -> None:
     events=st.lists(st.tuples(st.booleans(), st.integers(-1, 3), st.integers(0, 3)), max_size=30)
 )
 @settings(deadline=None)
-def test_pairs_are_of_one_point_and_time(events: list[tuple[bool, int, int]]) -> None:
+def test_calibrated_pairs_answers_and_rewards_of_equal_point_and_time(
+    events: list[tuple[bool, int, int]],
+) -> None:
     expert = Calibrated(Off())
     asked, told = set(), set()
     for is_query, x, t in events:
@@ -280,7 +284,7 @@ def test_pairs_are_of_one_point_and_time(events: list[tuple[bool, int, int]]) ->
     assert all(row[1:] == (0.25, 0.04) for row in expert._pairs.values())
 
 
-def test_answers_of_experts_are_no_rewards() -> None:
+def test_calibrated_ignores_observations_that_are_answers_of_experts() -> None:
     expert = Calibrated(Off())
     expert.query(POINTS, 1.0)
     seen = reward(0.0, 1.0)
@@ -290,14 +294,14 @@ def test_answers_of_experts_are_no_rewards() -> None:
     assert expert.report().pairs == 1
 
 
-def test_minus_zero_is_zero() -> None:
+def test_calibrated_treats_both_signs_of_zero_as_equal() -> None:
     expert = Calibrated(Off())
     expert.query(np.array([[-0.0]]), 1.0)
     expert.observe(reward(0.0, 1.0))
     assert expert.report().pairs == 1
 
 
-def test_old_answers_are_forgotten() -> None:
+def test_calibrated_forgets_answers_beyond_its_memory() -> None:
     expert = Calibrated(Off(), memory=10)
     for t in range(1, 5):
         expert.query(POINTS, float(t))
@@ -310,7 +314,7 @@ def test_old_answers_are_forgotten() -> None:
 # --- the probe ------------------------------------------------------------------------------------
 
 
-def test_the_probe_asks_about_the_newest_point_too() -> None:
+def test_calibrated_with_probe_also_queries_the_point_of_the_latest_reward() -> None:
     off = Off()
     expert = Calibrated(off, probe=True)
     expert.observe(reward(9.0, 3.0))
@@ -325,7 +329,7 @@ def test_the_probe_asks_about_the_newest_point_too() -> None:
     np.testing.assert_array_equal(said.values, Off().query(POINTS[:2], 3.0).values)
 
 
-def test_the_probe_is_not_needed_always() -> None:
+def test_calibrated_with_probe_adds_no_point_if_queried_or_of_another_time() -> None:
     off = Off()
     expert = Calibrated(off, probe=True)
     expert.query(POINTS[:2], 3.0)  # nothing rewarded yet
@@ -334,7 +338,7 @@ def test_the_probe_is_not_needed_always() -> None:
     assert off.asked[-1] == ([1.0, 0.0], 3.0)
     np.testing.assert_array_equal(said.values, Off().query(POINTS[:2], 3.0).values)
     expert.observe(reward(9.0, 3.0))
-    expert.query(POINTS[:2], 4.0)  # not about this time
+    expert.query(POINTS[:2], 4.0)  # the latest reward is of another time
     expert.observe(reward(5.0, 2.0))  # late: the newest is still that of t = 3
     expert.query(POINTS[:2], 3.0)
     assert [len(x) for x, _ in off.asked] == [2, 2, 2, 3]
@@ -345,7 +349,7 @@ def test_the_probe_is_not_needed_always() -> None:
 # --- the rest -------------------------------------------------------------------------------------
 
 
-def test_rewards_are_handed_on_and_a_copy_goes_on() -> None:
+def test_calibrated_passes_rewards_on_and_continues_the_same_after_pickling() -> None:
     off = Off(bias=1.0)
     expert = taught(Calibrated(Calibrated(off), probe=True), 8)
     assert len(off.shown) == 8
@@ -359,14 +363,14 @@ def test_rewards_are_handed_on_and_a_copy_goes_on() -> None:
     assert isinstance(expert, Expert)
 
 
-def test_refusals_stay_refusals() -> None:
+def test_calibrated_leaves_refused_points_unanswered() -> None:
     expert = taught(Calibrated(Off(bias=2.0, ratio=9.0)), 50)
     said = expert.query(np.array([[-1.0], [1.0]]), 99.0)
     np.testing.assert_array_equal(said.answered, [False, True])
     assert len(expert.query(np.empty((0, 1)), 99.0)) == 0
 
 
-def test_what_fails_is_not_remembered() -> None:
+def test_calibrated_makes_no_pair_from_a_failed_query() -> None:
     class Short:
         def query(self, points: Array, _t: float) -> Answers:
             return Answers(points[1:, 0], 1.0)

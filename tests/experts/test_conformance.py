@@ -1,4 +1,4 @@
-"""The conformance kit: ours pass it, and each way to be broken is found, and nothing else with it."""
+"""`check_expert` passes the experts of the package, and fails each broken one with one finding."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def remarks(report: Report) -> dict[str, str]:
 # --- ours -----------------------------------------------------------------------------------------
 
 
-def test_a_budget_that_runs_out_is_a_remark() -> None:
+def test_check_expert_remarks_on_a_budget_that_runs_out() -> None:
     # Six answers for the form, six for a question, and three for the same one again.
     report = check_expert(Budgeted(SIMULATOR, total=15), X, 5.0, deterministic=True)
     assert remarks(report)["gives equal answers to equal queries"] == (
@@ -60,7 +60,7 @@ def test_a_budget_that_runs_out_is_a_remark() -> None:
     assert report.cost == 15.0
 
 
-def test_time_and_place_beyond_what_is_known() -> None:
+def test_check_expert_remarks_on_errors_at_other_times_and_outside_points() -> None:
     drift = GPDrift(points_per_axis=5, horizon=9)
     points = drift.domain.X[:4]
     found = remarks(check_expert(SimulatorExpert(drift), points, 9.0, outside=[[7.0, 7.0]]))
@@ -75,7 +75,7 @@ def test_time_and_place_beyond_what_is_known() -> None:
     assert beyond.endswith("(a bandit stops, since this is a mistake)")
 
 
-def test_a_guess_outside_is_a_remark() -> None:
+def test_check_expert_remarks_on_confident_answers_outside() -> None:
     report = check_expert(SIMULATOR, X, 5.0, outside=[[900.0], [901.0]])
     said = "2 of 2 points were answered, 2 of them with no more variance than inside"
     assert remarks(report) == {"refuses or declines points outside": said}
@@ -87,7 +87,7 @@ def test_a_guess_outside_is_a_remark() -> None:
     assert "ok     refuses or declines points outside\n" in str(report)
 
 
-def test_what_cannot_be_pickled_is_a_remark() -> None:
+def test_check_expert_remarks_on_an_expert_that_cannot_be_pickled() -> None:
     report = check_expert(CallableExpert(lambda x, t: x[:, 0] + t, 0.1), X, 5.0)
     assert "a bandit with it cannot be saved" in remarks(report)["can be pickled"]
     report = check_expert(Calibrated(CallableExpert(lambda x, t: x[:, 0] + t, 0.1)), X, 5.0)
@@ -95,7 +95,7 @@ def test_what_cannot_be_pickled_is_a_remark() -> None:
     assert remarks(report)[shown].startswith("skipped: rewards are shown only to copies")
 
 
-def test_one_that_answers_nothing_is_a_remark() -> None:
+def test_check_expert_remarks_on_an_expert_that_answers_no_point() -> None:
     nobody = By(lambda points, _t: Answers.none(len(points)))
     found = remarks(check_expert(nobody, X, 5.0, deterministic=True))
     assert found["returns valid Answers, one for each point"] == "none of the 6 points was answered"
@@ -103,7 +103,7 @@ def test_one_that_answers_nothing_is_a_remark() -> None:
     assert times == "t = 6 is refused; t = 4 is refused; t = 5.5 is refused"
 
 
-def test_the_report_counts_what_it_asked() -> None:
+def test_report_counts_queries_points_and_cost() -> None:
     asked = []
 
     def answer(points: Array, _t: float) -> Answers:
@@ -119,7 +119,7 @@ def test_the_report_counts_what_it_asked() -> None:
 
 
 class Fresh:
-    """Honest noise that is drawn anew for every question."""
+    """Answers with noise of the stated variance, drawn anew for every query."""
 
     def __init__(self) -> None:
         self.rng = np.random.default_rng(0)
@@ -128,7 +128,7 @@ class Fresh:
         return Answers(BUMP.value(points, t) + (0.5 * self.rng.standard_normal(len(points))), 0.25)
 
 
-def test_honest_noise_passes_unless_the_same_answer_was_promised() -> None:
+def test_check_expert_passes_fresh_noise_unless_deterministic() -> None:
     expert = Fresh()
     for _ in range(100):
         assert check_expert(expert, X, 5.0, threads=0).success
@@ -146,7 +146,7 @@ def plainly(points: Array, t: float) -> Answers:
 
 @dataclass(frozen=True)
 class By:
-    """An expert by its method."""
+    """An expert with the given method."""
 
     query: Callable[[Array, float], Any]
 
@@ -214,7 +214,7 @@ def crashing_outside(points: Array, t: float) -> Answers:
 
 
 class Sharing:
-    """Puts the question where another thread may change it."""
+    """Stores the points of a query where another thread may change them."""
 
     def query(self, points: Array, t: float) -> Answers:
         self.points = points
@@ -223,7 +223,7 @@ class Sharing:
 
 
 class Busy:
-    """Cannot be asked while it answers."""
+    """Is unavailable while it answers another query."""
 
     def __init__(self) -> None:
         self.busy = False
@@ -238,7 +238,7 @@ class Busy:
 
 
 class Forgetful:
-    """Its copy is another one."""
+    """Its copy gives other answers."""
 
     def __init__(self) -> None:
         self.shift = 0.0
@@ -265,7 +265,7 @@ class Counting:
 
 
 class Blind:
-    """Cannot be shown what it asks for."""
+    """Raises if it is shown rewards."""
 
     def query(self, points: Array, t: float) -> Answers:
         return plainly(points, t)
@@ -314,7 +314,7 @@ BROKEN: dict[str, tuple[Any, str, str]] = {
 
 
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
-def test_an_order_dependence_that_is_symmetric_is_found_out(count: int) -> None:
+def test_check_expert_finds_answers_to_every_other_point_only(count: int) -> None:
     def every_other(points: Array, t: float) -> Answers:
         values = plainly(points, t).values.copy()
         values[1::2] = np.nan
@@ -326,7 +326,7 @@ def test_an_order_dependence_that_is_symmetric_is_found_out(count: int) -> None:
 
 
 @pytest.mark.parametrize("broken", BROKEN)
-def test_broken_experts_are_found_out(broken: str) -> None:
+def test_check_expert_fails_a_broken_expert_with_its_own_finding_only(broken: str) -> None:
     expert, sentence, detail = BROKEN[broken]
     before = X.copy()
     with pytest.raises(AssertionError, match="the expert does not follow the protocol:") as caught:
@@ -345,12 +345,12 @@ def test_broken_experts_are_found_out(broken: str) -> None:
     assert len(skipped) == {METHOD: 10, FORM: 9, ORDER: 1}.get(sentence, 0)
 
 
-def test_every_finding_has_its_broken_expert() -> None:
+def test_check_expert_findings_each_have_a_broken_expert() -> None:
     report = check_expert(Calibrated(SIMULATOR), X, 5.0, deterministic=True, outside=X)
     assert {f.sentence for f in report.findings} == {sentence for _, sentence, _ in BROKEN.values()}
 
 
-def test_the_kit_needs_a_question() -> None:
+def test_check_expert_refuses_invalid_arguments() -> None:
     with pytest.raises(ValueError, match=r"X must .*shape \(0, 1\)"):
         check_expert(SIMULATOR, np.empty((0, 1)), 1.0)
     assert_refused(ValueError, "t must .*nan", check_expert, SIMULATOR, X, np.nan)
@@ -418,10 +418,10 @@ NEW = {
     if name.casefold() not in OURS
 }
 OURS |= NEW
-"""A wrapper that is not in the list is put around sensors, with nothing but its defaults."""
+"""A wrapper that is not in the list is put around sensors with its defaults."""
 
 
-def test_every_expert_of_the_package_is_made_here() -> None:
+def test_experts_of_the_package_all_have_a_maker_in_ours() -> None:
     # A campaign's record of an expert is part of its journal, and tested there.
     assert {"SimulatorExpert", "SensorExpert", "Budgeted"} <= set(MADE)
     missing = set(MADE) - {type(make()).__name__ for make in OURS.values()}
@@ -429,14 +429,14 @@ def test_every_expert_of_the_package_is_made_here() -> None:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_ours_keep_to_the_protocol(name: str) -> None:
-    outside = None if name == "callable" else FAR  # that one answers wherever it is asked
+def test_experts_of_the_package_pass_check_expert(name: str) -> None:
+    outside = None if name == "callable" else FAR  # a function has values everywhere
     report = check_expert(OURS[name](), POINTS, 5.0, deterministic=True, outside=outside)
     assert report.success
     assert len(report.findings) >= 10
 
 
-# --- what wrappers know survives a resume; they are found by looking, not from a list
+# --- every wrapper of the package continues from its saved state
 
 X_STATEFUL = np.array([[0.0], [0.5], [1.0]])
 
@@ -448,7 +448,7 @@ def wrapped(name: str, inside: Expert) -> Any:
 
 
 class Tiring:
-    """An expert that knows how often it was asked, and answers accordingly."""
+    """An expert whose answers depend on the number of points queried before."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -476,7 +476,7 @@ def play(expert: Any, first: int, last: int) -> list[tuple[bytes, bytes, float]]
 
 
 @pytest.mark.parametrize("name", WRAPPERS)
-def test_a_resumed_wrapper_goes_on_where_it_was(name: str) -> None:
+def test_wrappers_continue_the_same_from_a_restored_state(name: str) -> None:
     wanted = play(wrapped(name, Tiring()), 0, 8)
     first = wrapped(name, Tiring())
     assert isinstance(first, Stateful)
@@ -486,13 +486,15 @@ def test_a_resumed_wrapper_goes_on_where_it_was(name: str) -> None:
     restore_state(second, kept)
     assert state_of(second) == state_of(first)
     assert got + play(second, 4, 8) == wanted
-    # Once more around all of it: a wrapper's state holds that of what is inside.
+    # The state of a wrapper contains the state of its expert.
     assert json.loads(json.dumps(state_of(Retrying(second))))["expert"]["kind"] == name
 
 
 @pytest.mark.parametrize("name", WRAPPERS)
 @pytest.mark.parametrize("wrong", [{}, {"expert": {"kind": "Other"}}, {"experts": [None]}])
-def test_another_state_changes_nothing(name: str, wrong: dict[str, Any]) -> None:
+def test_restore_state_refuses_the_state_of_another_expert_and_changes_nothing(
+    name: str, wrong: dict[str, Any]
+) -> None:
     expert = wrapped(name, Tiring())
     play(expert, 0, 3)
     before = state_of(expert)
@@ -506,7 +508,7 @@ def test_another_state_changes_nothing(name: str, wrong: dict[str, Any]) -> None
     assert state_of(expert) == before
 
 
-def test_who_keeps_nothing_says_so() -> None:
+def test_state_of_an_expert_without_state_is_none() -> None:
     assert state_of(object()) is None
     restore_state(object(), None)
     with pytest.raises(ValueError, match="restored in object, which has no state"):

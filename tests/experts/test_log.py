@@ -26,7 +26,7 @@ def table(*rows: tuple[float | None, ...], columns: str = "x0 t value variance")
     return pd.DataFrame(list(rows), columns=columns.split())
 
 
-# --- the oracle: every row looked at, one question at a time ----------------------------------------
+# --- the oracle: a search through every row, one point at a time ----------------------------------
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Rules:
 def plainly(
     frame: pd.DataFrame, x: Array, t: float, rules: Rules
 ) -> tuple[float, float, float] | None:
-    """Value, variance and age of the row that answers (x, t), as the docstring says it."""
+    """Value, variance and age of the row that answers (x, t), following the docstring."""
     names = [name for name in frame.columns if name.startswith("x")]
     rows = frame[frame["value"].notna()]
     if rows.empty:
@@ -53,7 +53,7 @@ def plainly(
 
 
 def random_table(rng: np.random.Generator, n: int, d: int) -> pd.DataFrame:
-    """Few points and times, so that there are duplicates, ties and late rows in plenty."""
+    """Few points and times, so that duplicates, ties and late rows are frequent."""
     columns = {f"x{i}": rng.integers(-2, 3, n) * 0.25 for i in range(d)}
     columns["t"] = rng.integers(0, 6, n) * 0.5
     columns["value"] = np.where(rng.random(n) < 0.15, np.nan, rng.standard_normal(n))
@@ -66,7 +66,9 @@ REACHES = [Rules(*each) for each in itertools.product((0.0, 0.25, 0.6), (0.0, 0.
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.sampled_from(REACHES))
 @settings(deadline=None, max_examples=25)
-def test_answers_are_those_of_a_look_at_every_row(seed: int, d: int, rules: Rules) -> None:
+def test_cached_log_expert_matches_a_search_through_every_row(
+    seed: int, d: int, rules: Rules
+) -> None:
     rng = np.random.default_rng(seed)
     frame = random_table(rng, int(rng.integers(0, 25)), d)
     expert = CachedLogExpert(frame, aging=Linear(0.7), **vars(rules))
@@ -84,37 +86,37 @@ def test_answers_are_those_of_a_look_at_every_row(seed: int, d: int, rules: Rule
                 assert said.variance[row] == pytest.approx(aged, rel=1e-14)
 
 
-# --- what the rules mean ----------------------------------------------------------------------------
+# --- matching and aging ---------------------------------------------------------------------------
 
 
-def test_a_refusal_answers_nothing_and_takes_nothing_back() -> None:
+def test_cached_log_expert_ignores_rows_without_a_value() -> None:
     rows = table((0.0, 1.0, 7.0, 1.0), (0.0, 1.0, None, None), (1.0, 1.0, math.nan, -3.0))
     said = CachedLogExpert(rows).query([[0.0], [1.0]], 1.0)
     np.testing.assert_array_equal(said.values, [7.0, np.nan])
 
 
-def test_a_table_that_says_two_things_is_refused() -> None:
+def test_cached_log_expert_refuses_two_values_of_one_point_and_time() -> None:
     rows = table((0.0, 1.0, 7.0, 1.0), (1.0, 1.0, 7.0, 1.0), (-0.0, 1.0, 8.0, 1.0))
     said = r"has two values of the point \[0\.0\] at t = 1: 7 and 8"
     assert_refused(ValueError, said, CachedLogExpert, rows)
     assert CachedLogExpert(pd.concat([rows[:2], rows[:2]])).query([[0.0]], 1.0).answered[0]
 
 
-def test_zero_has_one_sign() -> None:
+def test_cached_log_expert_treats_both_signs_of_zero_as_equal() -> None:
     expert = CachedLogExpert(table((-0.0, -0.0, 7.0, 1.0)))
     assert expert.query([[0.0]], 0.0).values[0] == 7.0
     expert = CachedLogExpert(table((0.0, 0.0, 7.0, 1.0)))
     assert expert.query([[-0.0]], -0.0).values[0] == 7.0
 
 
-def test_only_the_very_same_numbers_match_without_a_tolerance() -> None:
+def test_cached_log_expert_without_tolerance_matches_only_equal_numbers() -> None:
     frame = table((0.1 + 0.2, 1.0, 7.0, 1.0))
     assert CachedLogExpert(frame).query([[0.1 + 0.2]], 1.0).answered[0]
     assert not CachedLogExpert(frame).query([[0.3]], 1.0).answered[0]
     assert CachedLogExpert(frame, tolerance=1e-15).query([[0.3]], 1.0).answered[0]
 
 
-def test_notes_and_costs_count() -> None:
+def test_cached_log_expert_notes_refused_points_and_charges_only_for_answers() -> None:
     rows = table((0.0, 1.0, 1.0, 1.0), (1.0, 4.0, 2.0, 1.0))
     expert = CachedLogExpert(rows, staleness=9.0, aging=Window(within=2.0), cost=0.5)
     said = expert.query([[0.0], [1.0], [2.0], [3.0]], 5.0)
@@ -143,7 +145,7 @@ def half(variance: Array, ages: Ages) -> Array:
         (half, 0.15),
     ],
 )
-def test_variances_age(aging: Aging | None, wanted: float) -> None:
+def test_cached_log_expert_ages_the_logged_variance(aging: Aging | None, wanted: float) -> None:
     expert = CachedLogExpert(table((0.0, 1.0, 7.0, 0.3)), staleness=5.0, aging=aging)
     said = expert.query([[0.0]], 3.0)
     np.testing.assert_allclose(said.variance, [wanted], rtol=1e-15)
@@ -153,7 +155,7 @@ def test_variances_age(aging: Aging | None, wanted: float) -> None:
 # --- columns and bad rows ---------------------------------------------------------------------------
 
 
-def test_eleven_coordinates_are_in_their_order() -> None:
+def test_cached_log_expert_sorts_coordinate_columns_by_number() -> None:
     frame = pd.DataFrame({f"x{i}": [float(i)] for i in reversed(range(11))})
     expert = CachedLogExpert(frame.assign(t=1.0, value=2.0, variance=1.0))
     assert expert.query(np.arange(11.0)[None], 1.0).answered[0]
@@ -173,12 +175,12 @@ BAD_ROWS: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("bad", BAD_ROWS)
-def test_bad_rows_are_named(bad: str) -> None:
+def test_cached_log_expert_refuses_an_invalid_row_by_column_and_position(bad: str) -> None:
     columns, match = BAD_ROWS[bad]
     assert_refused(ValueError, match, CachedLogExpert, pd.DataFrame({**GOOD, **columns}))
 
 
-def test_bad_tables_and_parameters() -> None:
+def test_cached_log_expert_refuses_invalid_frames_and_aging() -> None:
     match = r"aging must .*3\.0"
     assert_refused(ValueError, match, CachedLogExpert, pd.DataFrame(GOOD), aging=3.0)
     assert_refused(ValueError, r"frame must .*dict", CachedLogExpert, GOOD)
@@ -191,24 +193,24 @@ def test_bad_tables_and_parameters() -> None:
         CachedLogExpert(twice)
 
 
-def test_an_empty_log_answers_nothing() -> None:
+def test_cached_log_expert_of_an_empty_frame_refuses_every_point() -> None:
     expert = CachedLogExpert(pd.DataFrame(GOOD).iloc[:0], tolerance=1.0, staleness=math.inf)
     said = expert.query([[0.0], [1.0]], 1.0)
     assert not said.answered.any()
     assert said.notes == ("2 of 2 points have no logged answer for t = 1",)
 
 
-def test_a_log_can_be_pickled() -> None:
+def test_cached_log_expert_answers_the_same_after_pickling() -> None:
     again = pickle.loads(pickle.dumps(CachedLogExpert(pd.DataFrame(GOOD), tolerance=0.1)))
     np.testing.assert_array_equal(again.query([[0.0], [5.0]], 1.0).values, [3.0, np.nan])
 
 
-def test_a_column_of_nulls_is_a_column_of_refusals() -> None:
+def test_cached_log_expert_accepts_a_column_of_nulls_as_refusals() -> None:
     nulls = pd.DataFrame({"x0": [0.0], "t": [1.0], "value": [None], "variance": [None]})
     assert not CachedLogExpert(nulls).query([[0.0]], 1.0).answered.any()
 
 
-# --- experts that are known functions, and the answers they give
+# --- experts that evaluate a known function, and their answers
 
 BUMP = DriftingBump(candidates=101)
 X = BUMP.domain.X[20:60:7]  # type: ignore[union-attr]
@@ -219,10 +221,10 @@ X = BUMP.domain.X[20:60:7]  # type: ignore[union-attr]
 
 @given(order=st.permutations(range(len(X))), t=st.integers(1, 500), seed=st.integers(0, 9))
 @settings(deadline=None, max_examples=30)
-def test_the_noise_has_the_stated_variance_and_goes_with_the_question(
+def test_simulator_expert_adds_noise_that_depends_only_on_the_query(
     order: list[int], t: int, seed: int
 ) -> None:
-    """Standard normal numbers that depend on their key alone: tests/domains/test_domains.py."""
+    """The distribution of keyed_normal is tested in tests/domains/test_domains.py."""
     expert = SimulatorExpert(BUMP, variance=0.25, seed=seed)
     expert.query(X[:2], 7.0)  # other questions in between do not matter
     points = X[order]
@@ -233,7 +235,7 @@ def test_the_noise_has_the_stated_variance_and_goes_with_the_question(
 
 
 @pytest.mark.parametrize("stream", [Stream.REWARD, Stream.FIRST_SAMPLE])
-def test_the_noise_is_not_that_of_the_rewards(stream: int) -> None:
+def test_simulator_expert_adds_noise_independent_of_that_of_rewards(stream: int) -> None:
     points = np.random.default_rng(0).random((900, 2))
     silent: Any = SimpleNamespace(noise_variance=1.0, value=lambda X, _t: np.zeros(len(X)))
     said = SimulatorExpert(silent, variance=1.0, seed=4).query(points, 5.0).values
@@ -242,7 +244,7 @@ def test_the_noise_is_not_that_of_the_rewards(stream: int) -> None:
     assert abs(np.corrcoef(said, told)[0, 1]) < 4.5 / math.sqrt(900)
 
 
-def test_costs_add_up() -> None:
+def test_simulator_expert_charges_its_cost_per_point() -> None:
     assert SimulatorExpert(BUMP, cost=2.5).query(X, 1.0).cost == 2.5 * len(X)
     assert SimulatorExpert(BUMP).query(X, 1.0).cost == 0.0
 
@@ -250,19 +252,21 @@ def test_costs_add_up() -> None:
 # --- a plain function -----------------------------------------------------------------------------
 
 
-def test_a_function_is_lifted() -> None:
+def test_callable_expert_answers_with_the_values_of_its_function() -> None:
     said = CallableExpert(lambda points, t: [t + x for (x,) in points], 0.2).query(X, 3.0)
     np.testing.assert_array_equal(said.values, X[:, 0] + 3.0)
     np.testing.assert_array_equal(said.variance, np.full(len(X), 0.2))
 
 
-def test_nan_is_an_error() -> None:
+def test_callable_expert_raises_if_its_function_returns_nan() -> None:
     with pytest.raises(ExpertError, match=r"\[-30\.0\], t = 2\.0"):
         CallableExpert(lambda x, t: np.where(x[:, 0] < -15, np.nan, t), 0.1).query(X, 2.0)
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (6, 1)])
-def test_a_function_must_return_a_number_for_each_point(shape: tuple[int, ...]) -> None:
+def test_callable_expert_raises_if_its_function_returns_a_wrong_shape(
+    shape: tuple[int, ...],
+) -> None:
     with pytest.raises(ExpertError, match=r"6 .*\("):
         CallableExpert(lambda points, t: np.zeros(shape), 0.1).query(X, 2.0)  # noqa: ARG005
 
@@ -270,7 +274,7 @@ def test_a_function_must_return_a_number_for_each_point(shape: tuple[int, ...]) 
 # --- answers --------------------------------------------------------------------------------------
 
 
-def test_answers_are_checked_and_frozen() -> None:
+def test_answers_copy_their_values_and_refuse_invalid_arguments() -> None:
     values = np.array([1.0, np.nan])
     said = Answers(values, [0.5, np.nan], cost=3)  # type: ignore[arg-type]
     values[:] = 9.0

@@ -47,7 +47,7 @@ from tvbandits.experts.sensors.mqtt import BrokerConnection, MQTTStation, MQTTTr
 
 
 def needs_broker(test: Any) -> Any:
-    """It is slow, and skipped where there is none."""
+    """Mark a test as slow, and skip it without a broker."""
     reason = "the broker mosquitto is not installed"
     return pytest.mark.slow(pytest.mark.skipif(MOSQUITTO is None, reason=reason)(test))
 
@@ -66,7 +66,9 @@ FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 
 @given(value=FLOATS, when=FLOATS, variance=st.none() | st.floats(5e-324, 1e308))
 @settings(deadline=None)
-def test_numbers_cross_exactly(value: float, when: float, variance: float | None) -> None:
+def test_messages_transmit_numbers_exactly(
+    value: float, when: float, variance: float | None
+) -> None:
     sent = Reading("A", when, value, variance)
     assert repr(parse_reading(parse_object(format_answer(3, "A", sent).encode()), "A")) == repr(
         sent
@@ -77,7 +79,7 @@ def test_numbers_cross_exactly(value: float, when: float, variance: float | None
 
 @given(station=st.text(min_size=1).filter(lambda text: text.isprintable()))
 @settings(deadline=None)
-def test_any_id_fits_into_a_topic(station: str) -> None:
+def test_topic_of_any_station_is_valid_and_invertible(station: str) -> None:
     address = MQTTTransport(prefix="my/prefix")
     topic = address.topic(station, "say", "c0")
     assert not set(topic) & set("+#\0 ")
@@ -106,14 +108,14 @@ RUBBISH: list[tuple[Any, str]] = [
 ]
 
 
-def test_extra_fields_are_left_alone_and_optional_ones_may_be_absent() -> None:
+def test_parse_reading_ignores_extra_fields_and_accepts_absent_optional_ones() -> None:
     short = {"request": 1, "station": "A", "time": 5, "value": 2, "battery": "low"}
     assert parse_reading(short, "A") == Reading("A", 5.0, 2.0, None)
     assert parse_reading({"station": "A", "value": None}, "A") is None
 
 
 @pytest.mark.parametrize("client", ["", "a/b", "+", "x" * 65, 3, None])
-def test_the_name_of_a_client_is_checked(client: Any) -> None:
+def test_parse_question_refuses_an_invalid_client(client: Any) -> None:
     message = json.dumps({"request": 1, "client": client, "time": 1.0}).encode()
     with pytest.raises(ValueError, match=r'"client" must .*64'):
         parse_question(message)
@@ -123,7 +125,7 @@ def test_the_name_of_a_client_is_checked(client: Any) -> None:
 
 
 @pytest.mark.slow
-def test_without_paho_the_extra_is_named() -> None:
+def test_mqtt_module_without_paho_names_the_extra_to_install() -> None:
     hidden = "import sys; sys.modules['paho'] = None; import tvbandits.experts.sensors.mqtt"
     done = subprocess.run(
         [sys.executable, "-c", hidden], capture_output=True, text=True, check=False
@@ -135,13 +137,13 @@ def test_without_paho_the_extra_is_named() -> None:
 
 
 @pytest.mark.parametrize("prefix", ["a/+", "", "a/"])
-def test_a_prefix_is_a_topic(prefix: str) -> None:
+def test_mqtt_transport_refuses_an_invalid_prefix(prefix: str) -> None:
     assert_refused(
         ValueError, rf"prefix must .*, got '{re.escape(prefix)}'", MQTTTransport, prefix=prefix
     )
 
 
-def test_a_client_must_speak_as_ours() -> None:
+def test_mqtt_transport_refuses_a_client_of_the_wrong_api_version_or_type() -> None:
     with pytest.warns(DeprecationWarning, match="API version 1"):
         old = paho.Client(paho.CallbackAPIVersion.VERSION1)
     with pytest.raises(ValueError, match=r"CallbackAPIVersion\.VERSION2"):
@@ -150,8 +152,8 @@ def test_a_client_must_speak_as_ours() -> None:
         MQTTTransport(client=lambda: 3).request(["A"], 1.0)  # type: ignore[arg-type,return-value]
 
 
-def test_a_broker_that_is_not_there() -> None:
-    with socket.socket() as held:  # so that nobody else answers there
+def test_mqtt_transport_raises_a_connection_error_without_a_broker() -> None:
+    with socket.socket() as held:  # so that no other program uses the port
         held.bind(("127.0.0.1", 0))
         port = held.getsockname()[1]
         with MQTTTransport("127.0.0.1", port, time_out=0.05, client=quick) as transport:
@@ -186,7 +188,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture(scope="module")
 def start(broker: Broker) -> Iterator[Callable[[Sequence[str]], int]]:
-    """What starts a process with these stations, and says its id."""
+    """A function that starts a process with given stations and returns its process id."""
     table = broker.folder / "table.npz"
     np.savez(table, values=LEVELS, ids=IDS, noise_variance=np.linspace(0.1, 0.3, A))
     script = str(TESTS / "helpers" / "mqtt_station.py")
@@ -205,7 +207,7 @@ def start(broker: Broker) -> Iterator[Callable[[Sequence[str]], int]]:
 
 @pytest.fixture(scope="module")
 def network(broker: Broker, start: Callable[[Sequence[str]], int]) -> list[int]:
-    """Four processes with two stations each: their ids."""
+    """The process ids of four processes with two stations each."""
     running = [start(ids) for ids in PROCESSES]
     awaited(broker.port, IDS)
     return running
@@ -224,7 +226,7 @@ def sparq(expert: SensorExpert) -> Bandit:
 
 
 def played(bandit: Bandit, times: range) -> list[Any]:
-    """A run: all that can be seen of it, step by step."""
+    """Points, answers, predictions and notes of a run, step by step."""
     seen: list[Any] = []
     for t in times:
         X = bandit.ask(float(t))
@@ -239,7 +241,7 @@ def played(bandit: Bandit, times: range) -> list[Any]:
 
 
 @needs_broker
-def test_readings_are_those_of_the_stations(transport: MQTTTransport) -> None:
+def test_mqtt_transport_returns_the_readings_of_the_stations(transport: MQTTTransport) -> None:
     assert isinstance(transport, Transport)
     for t in (1.0, 7.0, 7.5, 40.0):
         assert transport.request(IDS, t) == STUB.request(IDS, t)
@@ -251,7 +253,9 @@ def test_readings_are_those_of_the_stations(transport: MQTTTransport) -> None:
 
 
 @needs_broker
-def test_a_run_is_that_without_a_network_also_after_a_pickle(transport: MQTTTransport) -> None:
+def test_bandit_over_mqtt_plays_as_without_a_network_also_after_pickling(
+    transport: MQTTTransport,
+) -> None:
     bandit = sparq(SensorExpert(STATIONS, transport))
     over_mqtt = played(bandit, range(1, 20))
     again = pickle.loads(pickle.dumps(bandit))
@@ -262,7 +266,7 @@ def test_a_run_is_that_without_a_network_also_after_a_pickle(transport: MQTTTran
 
 
 @needs_broker
-def test_threads_may_share_a_transport(transport: MQTTTransport) -> None:
+def test_mqtt_transport_serves_several_threads_at_once(transport: MQTTTransport) -> None:
     times = range(1, 13)
     with ThreadPoolExecutor(len(times)) as threads:
         said = list(threads.map(partial(transport.request, IDS), times))
@@ -270,7 +274,7 @@ def test_threads_may_share_a_transport(transport: MQTTTransport) -> None:
 
 
 @needs_broker
-def test_a_dead_station(
+def test_mqtt_transport_omits_stations_of_a_killed_process_until_it_restarts(
     broker: Broker, start: Callable[[Sequence[str]], int], network: list[int]
 ) -> None:
     others = [name for name in IDS if name not in PROCESSES[3]]
@@ -291,7 +295,10 @@ def test_a_dead_station(
 
 
 @needs_broker
-def test_a_station_that_hangs(broker: Broker, network: list[int]) -> None:  # noqa: ARG001
+def test_mqtt_transport_omits_a_hanging_station_and_its_late_answer(
+    broker: Broker,
+    network: list[int],  # noqa: ARG001
+) -> None:
     awake, hung = threading.Event(), threading.Event()
 
     def read(t: float) -> Reading:
@@ -310,16 +317,16 @@ def test_a_station_that_hangs(broker: Broker, network: list[int]) -> None:  # no
         assert hung.is_set()
         assert said.notes == ("no answer from 'slow'",)
         np.testing.assert_array_equal(said.answered, [False, True])
-        awake.set()  # what it says now comes late, and is left out
+        awake.set()  # its answer now comes too late, and is omitted
         assert impatient.request(["slow"], 2.0) == [Reading("slow", 2.0, 1.0)]
 
 
-# --- stations that lie ------------------------------------------------------------------------------
+# --- stations that send malformed messages --------------------------------------------------------
 
 
 @dataclass
 class Liar:
-    """A station whose answers we write ourselves, one list of messages for a question."""
+    """A station that sends the given messages in answer to a request."""
 
     client: Any
     says: Callable[[dict[str, Any]], Sequence[Any]] = lambda _question: ()
@@ -354,7 +361,9 @@ TRUTH = Reading("liar", 5.0, 1.5, 0.5)
 
 
 @needs_broker
-def test_rubbish_is_dropped_and_noted(liar: Liar, transport: MQTTTransport) -> None:
+def test_mqtt_transport_refuses_a_malformed_message_with_a_note(
+    liar: Liar, transport: MQTTTransport
+) -> None:
     expert = SensorExpert(stations_at([[0.0]], ["liar"], noise_variance=1.0), transport)
     for count, (message, note) in enumerate(RUBBISH, start=1):
         if isinstance(message, dict) and repr(message.get("request")) == "1":
@@ -368,7 +377,9 @@ def test_rubbish_is_dropped_and_noted(liar: Liar, transport: MQTTTransport) -> N
 
 
 @needs_broker
-def test_the_first_good_answer_counts(liar: Liar, transport: MQTTTransport) -> None:
+def test_mqtt_transport_returns_the_first_valid_answer_of_a_station(
+    liar: Liar, transport: MQTTTransport
+) -> None:
     def several(question: dict[str, Any]) -> list[Any]:
         good = {**GOOD, "request": question["request"]}
         bad, stranger = {**good, "value": None, "note": 3}, {**good, "request": 9999}
@@ -384,7 +395,7 @@ def test_the_first_good_answer_counts(liar: Liar, transport: MQTTTransport) -> N
 
 
 @needs_broker
-def test_a_question_that_is_not_understood_is_not_answered(broker: Broker, liar: Liar) -> None:
+def test_mqtt_station_ignores_malformed_requests(broker: Broker, liar: Liar) -> None:
     heard: list[bytes] = []
     liar.client.on_message = lambda _client, _data, message: heard.append(message.payload)
     ready = threading.Event()
@@ -418,7 +429,7 @@ NO_READING: dict[str, tuple[Any, str]] = {
 
 @needs_broker
 @pytest.mark.parametrize("why", NO_READING)
-def test_a_station_without_a_reading_says_why(why: str, broker: Broker) -> None:
+def test_mqtt_station_without_a_reading_sends_the_reason(why: str, broker: Broker) -> None:
     read, note = NO_READING[why]
     prefix = why.replace(" ", "/")
     with (
@@ -430,7 +441,7 @@ def test_a_station_without_a_reading_says_why(why: str, broker: Broker) -> None:
 
 
 @needs_broker
-def test_a_station_runs_until_it_is_closed(broker: Broker) -> None:
+def test_mqtt_station_runs_until_it_is_closed(broker: Broker) -> None:
     station = MQTTStation("B", lambda t: Reading("B", t, 1.0), host="127.0.0.1", port=broker.port)
     assert repr(station).startswith("<MQTTStation 'B': the broker 127.0.0.1:")
     thread = threading.Thread(target=station.run)
@@ -444,11 +455,11 @@ def test_a_station_runs_until_it_is_closed(broker: Broker) -> None:
     assert_refused(ValueError, "has been started before", station.run)
 
 
-# --- brokers that go away, and that want to know who we are ----------------------------------------
+# --- brokers that restart, or ask for a password or a certificate ---------------------------------
 
 
 def quick(password: str = "", authority: str = "") -> Any:
-    """A client that tries again soon, and says a password or trusts a certificate."""
+    """A client that reconnects soon, with a password or a trusted certificate."""
     client = paho.Client(paho.CallbackAPIVersion.VERSION2)
     client.reconnect_delay_set(0.05, 0.1)
     if password:
@@ -469,7 +480,7 @@ def stations_of(broker: Broker, client: Callable[[], Any]) -> Iterator[None]:
 
 
 @needs_broker
-def test_a_broker_goes_away_and_comes_back(tmp_path: Path) -> None:
+def test_mqtt_transport_reconnects_after_the_broker_restarts(tmp_path: Path) -> None:
     with (
         run_broker(tmp_path) as broker,
         stations_of(broker, quick),
@@ -493,7 +504,7 @@ def test_a_broker_goes_away_and_comes_back(tmp_path: Path) -> None:
 
 
 @needs_broker
-def test_a_connection_lost_while_waiting(tmp_path: Path) -> None:
+def test_mqtt_transport_raises_if_the_connection_is_lost_during_a_request(tmp_path: Path) -> None:
     asked = threading.Event()
     with run_broker(tmp_path) as broker:
 
@@ -518,7 +529,7 @@ PASSWORD = "correct horse"
 
 
 @needs_broker
-def test_a_broker_with_a_password(tmp_path: Path) -> None:
+def test_mqtt_transport_connects_only_with_the_right_password(tmp_path: Path) -> None:
     tool = shutil.which("mosquitto_passwd")
     if tool is None:
         pytest.skip("mosquitto_passwd is not installed")
@@ -540,7 +551,7 @@ def test_a_broker_with_a_password(tmp_path: Path) -> None:
 
 
 def certificate(folder: Path, name: str) -> tuple[Path, Path]:
-    """A certificate for the address 127.0.0.1 that vouches for itself, and its key."""
+    """A self-signed certificate for the address 127.0.0.1, and its key."""
     key, made = folder / f"{name}.key", folder / f"{name}.crt"
     command = (
         "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
@@ -551,14 +562,14 @@ def certificate(folder: Path, name: str) -> tuple[Path, Path]:
     return made, key
 
 
-# paho leaves the connection open when a certificate does not convince it.
+# paho leaves the connection open if it does not trust a certificate.
 @needs_broker
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 @pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <ssl:pytest.PytestUnraisableExceptionWarning"
 )
 @pytest.mark.filterwarnings("ignore:unclosed <ssl:ResourceWarning")
-def test_certificates_are_looked_at(tmp_path: Path) -> None:
+def test_mqtt_transport_connects_only_with_a_trusted_certificate(tmp_path: Path) -> None:
     (made, key), (other, _) = certificate(tmp_path, "broker"), certificate(tmp_path, "other")
     options = ("allow_anonymous true", f"certfile {made}", f"keyfile {key}")
     right = partial(quick, authority=str(made))
@@ -578,7 +589,7 @@ def test_certificates_are_looked_at(tmp_path: Path) -> None:
 # --- hostile messages -----------------------------------------------------------------------------
 
 
-def test_a_message_that_cannot_be_read_does_not_end_the_thread() -> None:
+def test_broker_connection_ignores_messages_that_raise() -> None:
     class Message:
         payload = b""
 

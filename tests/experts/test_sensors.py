@@ -1,4 +1,4 @@
-"""An expert made of stations: who is asked, what is refused, and what never does harm."""
+"""`SensorExpert` and `StubTransport`: stations that are asked, refused readings, simulated faults."""
 
 import math
 import pickle
@@ -25,7 +25,7 @@ STATIONS = stations_at(PLACES, ["A", "B", "C"], noise_variance=[0.1, 0.2, 0.3])
 
 @dataclass
 class Says:
-    """A transport that returns what it is given, and remembers what it was asked."""
+    """A transport that returns given readings, and records its requests."""
 
     readings: Any
     asked: list[tuple[list[str], float]] = field(default_factory=list)
@@ -52,7 +52,7 @@ ALL_GOOD = [good("C", 3.0), good("A", 1.0), good("B", 2.0, variance=0.7)]
 def plainly(
     stations: Sequence[Station], readings: dict[str, Reading], X: Any, tolerance: float
 ) -> tuple[list[float], list[float], set[str]]:
-    """Values, variances, and who is asked: one point after the other."""
+    """Values, variances and the stations that are asked, point by point."""
     values, variances, asked = [], [], set()
     for x in X:
         distances = [math.dist(x, s.coordinates) for s in stations]
@@ -71,7 +71,9 @@ def plainly(
 
 @given(seed=st.integers(0, 10_000), tolerance=st.sampled_from([0.0, 0.05, 0.2, 3.0]))
 @settings(deadline=None, max_examples=30)
-def test_answers_are_those_of_the_nearest_stations(seed: int, tolerance: float) -> None:
+def test_sensor_expert_answers_with_the_reading_of_the_nearest_station(
+    seed: int, tolerance: float
+) -> None:
     rng = np.random.default_rng(seed)
     d = int(rng.integers(1, 4))
     places = rng.random((int(rng.integers(1, 12)), d))
@@ -92,7 +94,7 @@ def test_answers_are_those_of_the_nearest_stations(seed: int, tolerance: float) 
     assert (sorted(request[0]), request[1]) == (sorted(asked), 5.0)
 
 
-def test_nobody_is_asked_for_nothing() -> None:
+def test_sensor_expert_sends_no_request_without_a_station_to_ask() -> None:
     transport = Says(OSError("down"))
     expert = SensorExpert(STATIONS, transport, tolerance=0.5)
     assert len(expert.query(np.empty((0, 2)), 5.0)) == 0
@@ -103,7 +105,7 @@ def test_nobody_is_asked_for_nothing() -> None:
 # --- points and stations without an answer ----------------------------------------------------------
 
 
-def test_a_point_without_a_station_is_refused_by_name() -> None:
+def test_sensor_expert_refuses_a_point_without_a_station_and_names_the_nearest() -> None:
     expert = SensorExpert(STATIONS, Says(ALL_GOOD[1:2]), tolerance=0.5)
     said = expert.query(np.array([[3.0, 4.0], [0.0, 0.0]]), 5.0)
     np.testing.assert_array_equal(said.answered, [False, True])
@@ -112,13 +114,13 @@ def test_a_point_without_a_station_is_refused_by_name() -> None:
     assert exact.notes == ("no station within 0 of [1e-09, 0.0]: the nearest is 'A', 1e-09 away",)
 
 
-def test_the_border_belongs_to_the_station_and_ties_to_the_first() -> None:
+def test_sensor_expert_includes_its_tolerance_and_breaks_ties_by_order() -> None:
     expert = SensorExpert(STATIONS, Says(ALL_GOOD[1:2]), tolerance=0.5)
     assert expert.query(np.array([[0.5, 0.0]]), 5.0).values[0] == 1.0
     assert not expert.query(np.array([[-0.5000001, 0.0]]), 5.0).answered[0]
 
 
-def test_notes_stay_short() -> None:
+def test_sensor_expert_limits_the_number_and_length_of_notes() -> None:
     places = np.arange(40.0)[:, None]
     expert = SensorExpert(stations_at(places, noise_variance=1.0), Says([]), tolerance=0.1)
     said = expert.query(np.concatenate([places[:17], places[:9] + 0.5]), 1.0)
@@ -155,7 +157,7 @@ BAD: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_a_bad_reading_harms_nobody_else(bad: str) -> None:
+def test_sensor_expert_refuses_an_invalid_reading_and_keeps_the_others(bad: str) -> None:
     reading, note = BAD[bad]
     expert = SensorExpert(STATIONS, Says([reading, ALL_GOOD[0], ALL_GOOD[1]]))
     said = expert.query(np.array(PLACES), 5.0)
@@ -166,14 +168,14 @@ def test_a_bad_reading_harms_nobody_else(bad: str) -> None:
 
 
 @pytest.mark.parametrize("who", ["Z", "", 3, None, ["A"], "A"])
-def test_readings_of_strangers_and_second_readings_are_left_out(who: Any) -> None:
+def test_sensor_expert_omits_readings_of_unknown_stations_and_second_readings(who: Any) -> None:
     said = SensorExpert(STATIONS, Says([*ALL_GOOD, good(who, 9.0)])).query(np.array(PLACES), 5.0)
     np.testing.assert_array_equal(said.values, [1.0, 2.0, 3.0])
     stranger = f"a reading of {who!r}, which was not queried, is left out"
     assert said.notes == ("a second reading of 'A' is left out" if who == "A" else stranger,)
 
 
-def test_a_note_beside_a_value_is_no_refusal() -> None:
+def test_sensor_expert_accepts_a_value_with_a_note() -> None:
     expert = SensorExpert(STATIONS, Says([Reading("A", 5.0, 2.5, note="battery low")]))
     said = expert.query(np.array(PLACES[:1]), 5.0)
     assert (said.values[0], said.notes) == (2.5, ())
@@ -192,7 +194,9 @@ def test_a_note_beside_a_value_is_no_refusal() -> None:
     ],
 )
 @pytest.mark.parametrize("side", [-1.0, 1.0])
-def test_the_variance_of_an_old_reading_grows(aging: Aging, expected: float, side: float) -> None:
+def test_sensor_expert_ages_the_variance_up_to_its_staleness(
+    aging: Aging, expected: float, side: float
+) -> None:
     readings = [good("A"), good("B", time=5.0 + 2.0 * side), good("C", time=5.0 + 2.5 * side)]
     expert = SensorExpert(STATIONS, Says(readings), staleness=2.0, aging=aging)
     said = expert.query(np.array(PLACES), 5.0)
@@ -205,7 +209,7 @@ def test_the_variance_of_an_old_reading_grows(aging: Aging, expected: float, sid
     )
 
 
-def test_a_forgotten_reading_is_refused() -> None:
+def test_sensor_expert_refuses_a_reading_with_infinite_aged_variance() -> None:
     expert = SensorExpert(
         STATIONS, Says([good("A", time=3.0)]), staleness=9.0, aging=Window(within=1.0)
     )
@@ -220,7 +224,7 @@ def test_a_forgotten_reading_is_refused() -> None:
 @pytest.mark.parametrize(
     "error", [ConnectionError("no route"), TimeoutError("slow"), RuntimeError()]
 )
-def test_a_transport_that_raises_is_an_outage(error: Exception) -> None:
+def test_sensor_expert_is_unavailable_if_its_transport_fails(error: Exception) -> None:
     expert = SensorExpert(STATIONS, Says(error))
     match = f"3 stations cannot be reached: {type(error).__name__}: {error}"
     with pytest.raises(ExpertUnavailableError, match=match) as caught:
@@ -229,14 +233,16 @@ def test_a_transport_that_raises_is_an_outage(error: Exception) -> None:
 
 
 @pytest.mark.parametrize("error", [TypeError("wrong"), KeyError("wrong"), ExpertError("wrong")])
-def test_mistakes_stay_mistakes(error: Exception) -> None:
+def test_sensor_expert_raises_programming_errors_of_its_transport_unchanged(
+    error: Exception,
+) -> None:
     with pytest.raises(type(error), match="wrong") as caught:
         SensorExpert(STATIONS, Says(error)).query(np.array(PLACES), 5.0)
     assert caught.value is error
 
 
 @pytest.mark.parametrize("wrong", [[1.0, 2.0], ["A"], [good("A"), None]])
-def test_a_transport_returns_readings(wrong: Any) -> None:
+def test_sensor_expert_refuses_all_but_readings_from_its_transport(wrong: Any) -> None:
     with pytest.raises(TypeError, match="Readings"):
         SensorExpert(STATIONS, Says(wrong)).query(np.array(PLACES), 5.0)
 
@@ -244,7 +250,7 @@ def test_a_transport_returns_readings(wrong: Any) -> None:
 # --- parameters -------------------------------------------------------------------------------------
 
 
-def test_stations_of_a_table() -> None:
+def test_stations_at_makes_one_station_per_point() -> None:
     made = stations_at([[1.0], [2.0]], noise_variance=0.5)
     assert made == (Station("0", (1.0,), 0.5), Station("1", (2.0,), 0.5))
     assert stations_at([[1.0], [2.0]], (), noise_variance=0.5) == made
@@ -265,7 +271,7 @@ NETWORKS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_bad_networks(network: str) -> None:
+def test_sensor_expert_refuses_invalid_stations(network: str) -> None:
     stations, match = NETWORKS[network]
     assert_refused(ValueError, match, SensorExpert, stations, Says([]))
 
@@ -278,11 +284,11 @@ def test_bad_networks(network: str) -> None:
         ({"staleness": 1.0, "aging": 2.0}, r"aging must .*2\.0"),
     ],
 )
-def test_bad_options(options: Any, match: str) -> None:
+def test_sensor_expert_refuses_invalid_options(options: Any, match: str) -> None:
     assert_refused(ValueError, match, SensorExpert, STATIONS, Says([]), **options)
 
 
-def test_notes_are_cleaned_and_cut() -> None:
+def test_answers_and_sensor_expert_clean_and_shorten_notes() -> None:
     station = stations_at([[0.0]], ["A"], noise_variance=1.0)
     for note in ("\x1b[2J\x1b]0;owned\x07 gone", "\u202egone", "x\r\ny" * 10_000):
         expert = SensorExpert(station, Says([Reading("A", 1.0, math.nan, note=note)]))
@@ -293,7 +299,7 @@ def test_notes_are_cleaned_and_cut() -> None:
     assert len(Answers([1.0], 1.0, notes=("x" * 9999,)).notes[0]) == 1000  # type: ignore[arg-type]
 
 
-def test_stated_variances_have_the_floor_of_the_network() -> None:
+def test_sensor_expert_raises_a_stated_variance_to_its_least_variance() -> None:
     station = stations_at([[0.0]], ["A"], noise_variance=4.0)
     boast = Says([Reading("A", 1.0, 2.0, variance=1e-30)])
     said = SensorExpert(station, boast).query(np.zeros((1, 1)), 1.0)
@@ -310,7 +316,7 @@ def test_stated_variances_have_the_floor_of_the_network() -> None:
     assert "its value must be at most 1e+50 in size" in said.notes[0]
 
 
-# --- stations in this process: what they replay, and every fault against a plain restatement
+# --- stations in this process: replayed values, and every fault against a plain restatement
 
 T, A_STUB = 30, 8
 LEVELS = np.random.default_rng(0).normal(size=(T, A_STUB)) * 10.0
@@ -330,12 +336,12 @@ def by_name(readings: list[Reading]) -> dict[str, Reading]:
 
 
 def noise(transport: StubTransport) -> Array:
-    """What is added to every level of the table, shape (T, A)."""
+    """The noise added to every level of the table, shape (T, A)."""
     values = [[transport.read(name, t).value for name in IDS] for t in range(1, T + 1)]  # type: ignore[union-attr]
     return np.array(values) - LEVELS
 
 
-# Of the seed 0; that it is noise is tested below.
+# The noise of seed 0, whose distribution is tested below.
 NOISE = noise(stub())
 
 
@@ -344,7 +350,9 @@ NOISE = noise(stub())
 
 @given(order=st.permutations(IDS), t=st.integers(1, T), seed=st.integers(0, 5))
 @settings(deadline=None, max_examples=30)
-def test_the_same_question_has_the_same_answer(order: list[str], t: int, seed: int) -> None:
+def test_stub_transport_repeats_its_answer_to_the_same_request(
+    order: list[str], t: int, seed: int
+) -> None:
     transport = stub(Faults(loss=0.3), seed=seed)
     said = by_name(transport.request(IDS, float(t)))
     again = pickle.loads(pickle.dumps(transport))
@@ -356,7 +364,7 @@ def test_the_same_question_has_the_same_answer(order: list[str], t: int, seed: i
     }
 
 
-def test_readings_are_levels_and_noise_of_the_stated_variance() -> None:
+def test_stub_transport_adds_independent_noise_of_the_stated_variance() -> None:
     levels = np.random.default_rng(1).normal(size=(400, 10))
     transport = StubTransport(levels, [str(i) for i in range(10)], noise_variance=0.25, seed=3)
     readings = [transport.request(transport.ids, float(t)) for t in range(1, 401)]
@@ -369,7 +377,7 @@ def test_readings_are_levels_and_noise_of_the_stated_variance() -> None:
     assert len(np.unique(made)) == made.size
 
 
-def test_variances_by_station_and_seeds() -> None:
+def test_stub_transport_scales_noise_by_station_and_varies_it_with_the_seed() -> None:
     assert [r.variance for r in stub().request(IDS, 1.0)] == VARIANCE.tolist()
     assert not np.isin(noise(stub(seed=1)), NOISE).any()
     # The noise of a station goes with its deviation.
@@ -377,7 +385,7 @@ def test_variances_by_station_and_seeds() -> None:
     np.testing.assert_allclose(NOISE, unit * np.sqrt(VARIANCE), atol=1e-12)
 
 
-def test_between_two_times_the_last_measurement_is_repeated() -> None:
+def test_stub_transport_repeats_the_last_measurement_between_two_times() -> None:
     for t in np.linspace(0.5, T + 5.0, 57):
         said = stub().request(IDS, float(t))
         assert said == stub().request(IDS, float(min(math.floor(t), T)))
@@ -385,7 +393,7 @@ def test_between_two_times_the_last_measurement_is_repeated() -> None:
     assert stub().read("s0", 0.5) is None
 
 
-def test_a_gap_in_the_table_is_no_answer() -> None:
+def test_stub_transport_omits_the_reading_for_nan_in_its_table() -> None:
     holes = np.where(np.eye(3, 4) > 0, np.nan, 1.0)
     transport = StubTransport(holes, list("abcd"), noise_variance=0.1)
     said = [[r.station for r in transport.request(list("abcd"), t)] for t in (1.0, 2.0, 3.0)]
@@ -398,7 +406,7 @@ MANY = [str(i) for i in range(50)]
 
 
 def answered(faults: Any, seed: int = 0) -> Array:
-    """Which of 200 x 50 answers came."""
+    """Which of 200 x 50 readings were returned."""
     levels = np.zeros((200, 50))
     transport = StubTransport(levels, MANY, noise_variance=1.0, seed=seed, faults=faults)
     came = np.zeros((200, 50), dtype=bool)
@@ -408,7 +416,7 @@ def answered(faults: Any, seed: int = 0) -> Array:
 
 
 def complaints(came: Array, chance: float) -> list[str]:
-    """What speaks against answers that come independently with this chance."""
+    """Deviations from readings that are returned independently with this probability."""
     found = []
     for what, each in (("all", came.ravel()), *((f"station {i}", came[:, i]) for i in range(50))):
         count, n = int(each.sum()), len(each)
@@ -426,11 +434,13 @@ def complaints(came: Array, chance: float) -> list[str]:
 
 
 @pytest.mark.parametrize(("loss", "seed"), [(0.05, 0), (0.3, 1), (0.9, 0)])
-def test_answers_are_lost_at_the_stated_rate(loss: float, seed: int) -> None:
+def test_stub_transport_loses_readings_independently_at_the_stated_rate(
+    loss: float, seed: int
+) -> None:
     assert complaints(answered(Faults(loss=loss), seed), 1 - loss) == []
 
 
-def test_faults_draw_on_their_own() -> None:
+def test_stub_transport_draws_the_losses_of_two_faults_independently() -> None:
     both = answered((Faults(loss=0.3), Faults(loss=0.3)))
     assert complaints(both, 0.7 * 0.7) == []
 
@@ -438,14 +448,14 @@ def test_faults_draw_on_their_own() -> None:
 # --- wrong values -----------------------------------------------------------------------------------
 
 
-def test_bias_and_drift() -> None:
+def test_stub_transport_adds_bias_and_drift_to_values() -> None:
     made = noise(stub((Faults(bias=2.0, drift=0.25), Faults(bias=1.0, stations=["s3"]))))
     expected = NOISE + 2.0 + 0.25 * np.arange(T)[:, None]
     expected[:, 3] += 1.0
     np.testing.assert_allclose(made, expected, atol=1e-12)
 
 
-def test_a_stuck_station_repeats_what_it_measured_then() -> None:
+def test_stub_transport_repeats_the_last_value_of_a_stuck_station() -> None:
     usual, drift = stub(Faults(drift=0.1)), Faults(drift=0.1)
     stuck = stub((Faults(stuck_from=12.5, stations=["s1", "s4"]), drift))
     for t in range(1, T + 1):
@@ -462,7 +472,7 @@ def test_a_stuck_station_repeats_what_it_measured_then() -> None:
     assert twice.read("s0", 30.0).value == stub().read("s0", 5.0).value  # type: ignore[union-attr]
 
 
-def test_only_the_reported_variance_is_wrong() -> None:
+def test_stub_transport_scales_only_the_reported_variance_by_variance_factor() -> None:
     faulty = stub((Faults(variance_factor=0.1), Faults(variance_factor=5.0, stations=("s2",))))
     np.testing.assert_array_equal(noise(faulty), NOISE)
     expected = VARIANCE * np.where(np.arange(A_STUB) == 2, 0.1 * 5.0, 0.1)
@@ -470,10 +480,10 @@ def test_only_the_reported_variance_is_wrong() -> None:
     np.testing.assert_allclose(np.array(reported, dtype=float), expected, rtol=1e-15)
 
 
-# --- outages, and whom faults apply to ----------------------------------------------------------------
+# --- outages, and the stations that faults apply to -----------------------------------------------
 
 
-def test_down() -> None:
+def test_stub_transport_raises_while_all_stations_are_down() -> None:
     transport = stub(Faults(down=(5.0, 8.0)))
     for t in range(1, T + 1):
         if 5 <= t < 8:
@@ -484,7 +494,7 @@ def test_down() -> None:
             assert len(transport.request(IDS, float(t))) == A_STUB
 
 
-def test_some_are_down() -> None:
+def test_stub_transport_omits_readings_of_stations_that_are_down() -> None:
     transport = stub(Faults(down=(5.0, 8.0), stations=("s1", "s6")))
     silent = [
         set(IDS) - {r.station for r in transport.request(IDS, float(t))} for t in (4, 5, 7, 8)
@@ -493,7 +503,7 @@ def test_some_are_down() -> None:
     assert transport.request(["s1"], 6.0) == []
 
 
-def test_faults_hit_those_they_name() -> None:
+def test_stub_transport_applies_faults_only_to_the_named_stations() -> None:
     came = answered(Faults(loss=1.0, stations=[str(i) for i in range(0, 50, 3)]))
     assert (came == (np.arange(50) % 3 > 0)).all()
     assert answered(Faults(loss=1.0, stations=())).all()
@@ -512,7 +522,7 @@ def test_faults_hit_those_they_name() -> None:
         ({"stations": "s1"}, "stations must .*'s1'"),
     ],
 )
-def test_bad_faults(options: Any, match: str) -> None:
+def test_faults_refuse_invalid_options(options: Any, match: str) -> None:
     assert_refused(ValueError, match, Faults, **options)
 
 
@@ -524,6 +534,8 @@ def test_bad_faults(options: Any, match: str) -> None:
         ({"faults": Faults(stations=["c"])}, "fault must .* got 'c'"),
     ],
 )
-def test_bad_tables(options: Any, match: str) -> None:
+def test_stub_transport_refuses_invalid_ids_and_faults_of_unknown_stations(
+    options: Any, match: str
+) -> None:
     usual = {"values": np.zeros((3, 2)), "ids": ["a", "b"], "noise_variance": 1.0}
     assert_refused(ValueError, match, StubTransport, **{**usual, **options})
