@@ -22,8 +22,14 @@ def use_command_line_names() -> Iterator[None]:
         _is_command.reset(token)
 
 
-def format_option(name: str, value: Any) -> str:
+# Fields of `FileOptions` that are lists.
+LISTS = ("missing", "without", "keep")
+
+
+def format_option(name: str, value: Any, *more: Any) -> str:
     """Return the text that sets a field of `FileOptions` in Python, or on the command line.
+
+    Further values are for a field that is a list.
 
     Examples
     --------
@@ -34,6 +40,7 @@ def format_option(name: str, value: Any) -> str:
     ...     print(format_option("missing", "-999"))
     --missing -999
     """
+    values = [str(value), *map(str, more)]
     if _is_command.get():
-        return f"--{name} {shlex.quote(str(value))}"
-    return f"FileOptions({name}={[str(value)] if name in ('missing', 'without') else value!r})"
+        return " ".join(f"--{name} {shlex.quote(each)}" for each in values)
+    return f"FileOptions({name}={values if name in LISTS else value!r})"

@@ -123,7 +123,7 @@ class TableOptions:
     dates: Annotated[
         Text,
         Option(
-            metavar="day|month|FORMAT|s|ms",
+            metavar="day|month|FORMAT|s|ms|us|ns",
             help="What comes first in 03/02/2026; or the format of times, such as %d.%m.%y %H:%M; or "
             "the unit of times that count from 1970.",
         ),
