@@ -28,6 +28,7 @@ from tvbandits.datasets.tables.layout import (
     FileOptions,
     columns_of_option,
     find_columns,
+    move_index_to_column,
     options_of_sites,
     read_stations,
 )
@@ -35,7 +36,6 @@ from tvbandits.datasets.tables.readings import (
     Source,
     as_ids,
     average_steps,
-    move_index_to_column,
     name_source_in_errors,
     parse_numbers,
     pivot_by_time,
@@ -45,7 +45,7 @@ from tvbandits.datasets.tables.readings import (
     select_times,
 )
 from tvbandits.datasets.tables.rounds import doubts_about_stations, find_step
-from tvbandits.datasets.tables.sentinels import check_sentinels, describe_isolated_zeros
+from tvbandits.datasets.tables.sentinels import check_sentinels, describe_isolated_values
 from tvbandits.domains.problem import NamedProblem
 from tvbandits.option_text import format_option
 from tvbandits.validation import Array, check_instance, finite_number
@@ -193,7 +193,7 @@ def sensor_field(
         doubts = (
             describe_similar_names(table.columns)
             + doubts_about_stations(readings)
-            + describe_isolated_zeros(numbers, options)
+            + describe_isolated_values(numbers, options)
         )
         if doubts:
             warnings.warn("; ".join(doubts), UserWarning, stacklevel=2)

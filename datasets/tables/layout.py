@@ -57,6 +57,7 @@ STATIONS = (
     *("site_no", "site_number", "site_code", "stations_id", "stationsnummer", "messstellennummer"),
     *("messstelle", "gauge_id", "gauge_no", "gauge", "probe_id", "probe", "sampling_point"),
     *("sensor", "sensor_index", "device", "mote", "moteid", "detector", "stn", "num_poste"),
+    *("entity_id",),
     *("station_name", "site_name", "location_name"),
 )
 AQS = ("state_code", "county_code", "site_num")  # the EPA's columns of a station
@@ -88,7 +89,7 @@ class FileOptions:
         The decimal mark, "comma" or "point".
     dates : str, optional
         The first number in 03/02/2026, "day" or "month"; or the format of dates, "%d.%m.%y %H:%M"; or
-        "s" or "ms", for times counted since 1970 in UTC.
+        "s", "ms", "us" or "ns", for times counted since 1970 in UTC.
     time, station, value : str, optional
         The columns of time, station and value; several columns are joined with a plus, "Date+Hour".
     parameter : str, optional
@@ -356,6 +357,16 @@ def has_numbers(column: pd.Series[Any]) -> bool:
     return bool(pd.to_numeric(column, errors="coerce").notna().any())
 
 
+def is_numbering(index: pd.Index[Any]) -> bool:
+    """Return whether an index contains only the numbers of rows, or of a file's lines."""
+    return index.name in (None, LINE) and pd.api.types.is_integer_dtype(index.dtype)
+
+
+def move_index_to_column(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table with its index as the first column, unless that has only the numbers of rows."""
+    return table.reset_index(drop=is_numbering(table.index))
+
+
 # --- from the layout to readings --------------------------------------------------------------------
 
 
@@ -367,6 +378,8 @@ def read_times(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.
         raise ValueError(
             f"the time may be {listed}: say which by {format_option('time', 'COLUMN')}"
         )
+    if layout.time and not options.time:
+        _check_times_are_complete(cells, layout)
     if layout.time and find_date_parts(layout.time) == layout.time:
         return to_iso_times(join_date_parts(cells[[*layout.time]]), options.dates)
     if len(columns) == 1:
@@ -379,9 +392,44 @@ def read_times(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.
     return to_iso_times(joined, options.dates)
 
 
+def _check_times_are_complete(cells: pd.DataFrame, layout: Layout) -> None:
+    """Raise a `ValueError` if a table has a column of the year that is no part of its times."""
+    if not all(
+        simplify_heading(name) in ("year", "hour", "hr", "day", "t") for name in layout.time
+    ):
+        return
+    words = {simplify_heading(name): str(name) for name in reversed(cells.columns)}
+    parts = [
+        (words[name], code)
+        for name, code in (
+            ("year", "%Y"),
+            ("doy", "%j"),
+            ("jday", "%j"),
+            ("hour", "%H"),
+            ("hr", "%H"),
+        )
+        if name in words
+    ]
+    if "year" in words and len(parts) > 1:
+        columns, codes = zip(*parts, strict=True)
+        raise ValueError(
+            f"{' and '.join(layout.time)} may be a part of the time, as there are columns "
+            f"{', '.join(columns)}: name all parts of it, and how they are written, as by "
+            f"{format_option('time', '+'.join(columns))} {format_option('dates', ' '.join(codes))}"
+        )
+
+
 def read_stations(cells: pd.DataFrame, layout: Layout) -> pd.Series[str]:
     """Return the station of each row of a long table; the EPA's are written 36-001-0012."""
     parts = [read_ids(cells[column]) for column in layout.station]
+    for part in parts:
+        if (part == "").any():
+            line = part.index[part == ""][0]
+            position = f"{'line' if part.index.name == LINE else 'row'} {line}"
+            raise ValueError(
+                f"{part.name} must name a station in every row, and is empty in {position}: remove the "
+                "row if it is no reading"
+            )
     if tuple(map(simplify_heading, layout.station)) == AQS:
         parts = [part.str.zfill(n) for part, n in zip(parts, AQS_DIGITS, strict=True)]
     return parts[0].str.cat(parts[1:], sep="-")  # type: ignore[arg-type]  # as above
@@ -500,21 +548,41 @@ def parse_values(cells: pd.Series[Any], options: FileOptions, name: str) -> pd.S
     return numbers
 
 
-def _check_is_station(column: pd.Series[Any], options: FileOptions) -> None:
-    """Raise a `ValueError` for a column with only words, which is not a station of a wide table."""
-    words = column[~is_gap(column, options)]
-    if len(words) and is_date_text(str(words.iloc[0])):
+def _check_are_stations(cells: pd.DataFrame, times: pd.Series[Any], options: FileOptions) -> None:
+    """Raise a `ValueError` for columns with only words or dates, which are no stations of a wide table.
+
+    A column of words may be that of the station if its words differ among the rows of each time.
+    """
+    texts = {
+        str(name): filled.astype(str)
+        for name, column in cells.items()
+        if len(filled := column[~is_gap(column, options)])
+    }
+    words = [
+        name for name, filled in texts.items() if not filled.str.match(r"\s*[-+<>≤≥]?\s*\d").any()
+    ]
+    if words:
+        keys = {
+            name: pd.DataFrame({"time": times.to_numpy(), "cell": cells[name].to_numpy()})
+            for name in words
+        }
+        stations = [name for name in words if not keys[name].duplicated().any()]
+        name = (stations or words)[0]
+        is_long = bool(stations) and times.duplicated().any()
+        option = format_option("station", name if is_long else "COLUMN")
+        omissions = format_option("without", *words)
         raise ValueError(
-            f"column {column.name} has dates, such as {describe(words.iloc[0])}: name the column of "
-            f"times by {format_option('time', 'COLUMN')}, and leave the other one out by "
-            f"{format_option('without', str(column.name))}"
+            f"column {name} has words alone, such as {describe(texts[name].iloc[0])}: if each row is a "
+            f"reading of one station, name their column by {option}, and otherwise leave "
+            f"{'these columns' if len(words) > 1 else 'this one'} out by {omissions}"
         )
-    if len(words) and not words.astype(str).str.match(r"\s*[-+<>≤≥]?\s*\d").any():
-        raise ValueError(
-            f"column {column.name} has words alone, such as {describe(words.iloc[0])}: if each row is "
-            f"a reading of one station, name their column by {format_option('station', 'COLUMN')}, and "
-            f"otherwise leave this one out by {format_option('without', str(column.name))}"
-        )
+    for name, dates in texts.items():
+        if is_date_text(dates.iloc[0]):
+            raise ValueError(
+                f"column {name} has dates, such as {describe(dates.iloc[0])}: name the column of times "
+                f"by {format_option('time', 'COLUMN')}, and leave the other one out by "
+                f"{format_option('without', name)}"
+            )
 
 
 def check_is_wide(cells: pd.DataFrame, times: pd.Series[Any]) -> None:
@@ -574,8 +642,7 @@ def tidy(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.DataFr
                 f"there is no column of readings beside {' and '.join(layout.time) or 'the times'}: "
                 "cells are separated by commas, semicolons, tabs or vertical bars"
             )
-        for i in columns:
-            _check_is_station(cells.iloc[:, i], options)
+        _check_are_stations(cells.iloc[:, columns], times, options)
         check_is_wide(cells.iloc[:, columns], times)
         blocks = [
             pd.DataFrame(
@@ -606,4 +673,4 @@ def read_ids(column: pd.Series[Any]) -> pd.Series[str]:
     """Return the id of each cell of a column (see `as_id`)."""
     codes, cells = pd.factorize(column, use_na_sentinel=False)
     ids = np.array([as_id(cell) for cell in cells], dtype=object)
-    return pd.Series(ids[codes], column.index)
+    return pd.Series(ids[codes], column.index, name=column.name)

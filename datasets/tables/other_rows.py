@@ -11,7 +11,7 @@ from tvbandits.clock import is_date_text
 # Texts for a missing reading, in lower case.
 GAPS = {
     *("", "na", "nan", "n/a", "#n/a", "null", "none", "<na>", "nat", "-", "--", "---", "–", "—"),
-    *("−", "no data", "missing"),
+    *("−", "no data", "missing", "unavailable", "unknown"),
 }
 
 # The unit of a time in a line of units, such as Campbell's "TS", or "dd.mm.yyyy hh:mm".

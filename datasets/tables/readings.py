@@ -33,6 +33,7 @@ from tvbandits.datasets.tables.layout import (
     check_units,
     find_columns,
     is_gap,
+    is_numbering,
     parse_values,
     read_times,
     stations_mask,
@@ -133,7 +134,10 @@ def parse_times(
     missing = series.isna() | (series == "")
     if missing.any():
         row = _describe_row(column, int(missing.to_numpy().argmax()))
-        raise ValueError(f"{name} must be given in every row, and is missing in {row}")
+        raise ValueError(
+            f"{name} must be given in every row, and is missing in {row}: remove the row if it is no "
+            "reading"
+        )
     numbers = pd.to_numeric(series.mask(series.map(is_date).astype(bool)), errors="coerce")
     if np.isfinite(numbers.to_numpy(float)).all():
         floats: pd.Index[Any] = pd.Index(numbers.to_numpy(float), name=name)
@@ -332,16 +336,6 @@ def describe_flags(cells: pd.DataFrame, layout: Layout) -> str:
                 listed = ", ".join(f"{flag} {count}" for flag, count in counts.items())
                 columns.append(f"column {name} ({listed})")
     return "; ".join(columns)
-
-
-def is_numbering(index: pd.Index[Any]) -> bool:
-    """Return whether an index contains only the numbers of rows, or of a file's lines."""
-    return index.name in (None, LINE) and pd.api.types.is_integer_dtype(index.dtype)
-
-
-def move_index_to_column(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a table with its index as the first column, unless that has only the numbers of rows."""
-    return table.reset_index(drop=is_numbering(table.index))
 
 
 def select_times(

@@ -10,10 +10,25 @@ import pandas as pd
 from tvbandits.datasets.tables.layout import FileOptions
 from tvbandits.option_text import format_option
 
-# Numbers that often stand for a missing reading: -99, -999.0, 9999, -7999, -32768, 1e30.
+# Numbers that often stand for a missing reading: -99, -999.0, 9999, -7999, -32768, 1e30, 9.96921e+36.
 SENTINEL = re.compile(
-    r"-9{2,}(\.[09]+)?|9{4,}(\.[09]+)?|-?[67]999(\.0+)?|-32768(\.0+)?|-?1e\+(20|30|3[56])"
+    r"-9{2,}(\.[09]+)?|9{4,}(\.[09]+)?|-?[67]999(\.0+)?|-32768(\.0+)?"
+    r"|-?\d(\.\d+)?e\+([2-9]\d|\d{3})"
 )
+
+
+def code_text(number: float) -> str:
+    """Return the text of a number for the option `missing`, which has as many digits as it needs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tvbandits.datasets.tables.sentinels import code_text
+    >>> print(code_text(-999.0), code_text(float(np.float32(-999.9))))
+    -999 -999.9000244140625
+    """
+    text = f"{number:.10g}"
+    return text if float(text) == number else repr(float(number))
 
 
 def find_sentinels(values: pd.DataFrame, options: FileOptions) -> dict[str, int]:
@@ -23,13 +38,16 @@ def find_sentinels(values: pd.DataFrame, options: FileOptions) -> dict[str, int]
     """
     numbers = pd.Series(values.to_numpy(float).ravel()).dropna()
     counts = numbers.value_counts()
-    texts = {number: f"{number:.10g}" for number in counts.index}
-    codes = [number for number in counts.index if SENTINEL.fullmatch(texts[number])]
+    codes = [
+        number
+        for number in counts.index
+        if SENTINEL.fullmatch(f"{number:.10g}") or SENTINEL.fullmatch(f"{number:.6g}")
+    ]
     if not codes or "none" in options.missing:
         return {}
     others = numbers[~numbers.isin(codes)]
     low, high = (others.min(), others.max()) if len(others) else (np.inf, -np.inf)
-    return {texts[code]: int(counts[code]) for code in codes if not low <= code <= high}
+    return {code_text(code): int(counts[code]) for code in codes if not low <= code <= high}
 
 
 def check_sentinels(values: pd.DataFrame, options: FileOptions) -> None:
@@ -63,7 +81,7 @@ def describe_spikes(values: pd.DataFrame, options: FileOptions) -> list[str]:
     for i in np.flatnonzero(numbers > SPIKE_SHARE * numbers.sum()):
         neighbours = [*numbers[max(i - SPIKE_BESIDE, 0) : i], *numbers[i + 1 :][:SPIKE_BESIDE]]
         if numbers[i] >= SPIKE_TIMES * np.median(neighbours):
-            text = f"{different[i]:.10g}"
+            text = code_text(different[i])
             notes.append(
                 f"{text} is {numbers[i] / numbers.sum():.1%} of the values, far more than those near "
                 f"it: if it stands for no reading, say {format_option('missing', text)}"
@@ -71,37 +89,44 @@ def describe_spikes(values: pd.DataFrame, options: FileOptions) -> list[str]:
     return notes
 
 
-# A value is isolated if the gap to the others is more than this fraction of their range.
-ALONE = 0.25
+# A value is isolated if the gap to the others is more than a fraction of their range: a small one for 0
+# and -1, which often stand for a missing reading, and a large one for the lowest and the highest value.
+ZERO_GAP, EXTREME_GAP = 0.25, 1.0
 
 
-def describe_isolated_zeros(values: pd.DataFrame, options: FileOptions) -> list[str]:
-    """Return a sentence if 0 or -1, which often mean a missing reading, are far from all other values.
+def describe_isolated_values(values: pd.DataFrame, options: FileOptions) -> list[str]:
+    """Return a sentence if 0, -1, the lowest or the highest value is far from all other values.
+
+    Such a value often means a missing reading.
 
     Examples
     --------
     >>> import numpy as np
     >>> import pandas as pd
     >>> from tvbandits.datasets.tables.layout import FileOptions
-    >>> from tvbandits.datasets.tables.sentinels import describe_isolated_zeros
+    >>> from tvbandits.datasets.tables.sentinels import describe_isolated_values
     >>> values = pd.DataFrame({"value": [*np.linspace(12, 20, 98), 0.0, 0.0]})
-    >>> print(describe_isolated_zeros(values, FileOptions())[0].partition(":")[0])
+    >>> print(describe_isolated_values(values, FileOptions())[0].partition(":")[0])
     0 comes 2 times, far from all other values, which are 12 to 20
     """
     numbers = pd.Series(values.to_numpy(float).ravel()).dropna()
-    counts = {code: int((numbers == code).sum()) for code in (0.0, -1.0)}
+    gaps = dict.fromkeys((numbers.min(), numbers.max()), EXTREME_GAP) | {
+        0.0: ZERO_GAP,
+        -1.0: ZERO_GAP,
+    }
+    counts = {code: int((numbers == code).sum()) for code in gaps}
     others = numbers[~numbers.isin([*counts])]
     if "none" in options.missing or not any(counts.values()) or others.nunique() < FEWEST_VALUES:
         return []
     notes = list[str]()
     for code, count in counts.items():
         gap = max(others.min() - code, code - others.max())
-        is_isolated = gap > ALONE * (others.max() - others.min())
+        is_isolated = gap > gaps[code] * (others.max() - others.min())
         if is_isolated and 0 < count < SPIKE_SHARE * len(numbers):
             notes.append(
-                f"{code:g} comes {count} time{'s' * (count > 1)}, far from all other values, which are "
-                f"{others.min():g} to {others.max():g}: if it stands for no reading, say "
-                f"{format_option('missing', f'{code:g}')}"
+                f"{code_text(code)} comes {count} time{'s' * (count > 1)}, far from all other values, "
+                f"which are {others.min():g} to {others.max():g}: if it stands for no reading, say "
+                f"{format_option('missing', code_text(code))}"
             )
     return notes
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from tvbandits.datasets.tables.layout import (
     columns_of_option,
     find_station_columns,
     find_time_columns,
+    move_index_to_column,
 )
 from tvbandits.datasets.tables.other_rows import (
     find_end_lines,
@@ -53,8 +54,8 @@ WORKBOOKS = (b"PK\3\4", b"\xd0\xcf\x11\xe0")
 
 _SAMPLE = 200  # lines from which the separator and the line of names are determined
 # Marks before three digits that are ambiguous with each separator of cells: they may be decimal marks or
-# separate thousands. Files with commas between cells have decimal points.
-DOUBTFUL = {";": ".", "\t": ".,"}
+# separate thousands. Files with commas between cells have decimal points, unless commas are in cells.
+DOUBTFUL = {";": ".", "\t": ".,", ",": ","}
 SEPARATORS = {"\t": "tab", ";": "semicolon", ",": "comma", "|": "vertical bar"}
 # The name of a column with the readings of one hour of each day.
 _HOUR = re.compile(r"[Hh]?(\d\d)(?::00)?")
@@ -136,7 +137,8 @@ def read_sheet(path: Path, options: FileOptions, *, may_be_empty: bool = False) 
 
 def _read_sheet(path: Path, options: FileOptions) -> Sheet:
     if is_parquet(path):
-        return Sheet(read_parquet(path), "Parquet")
+        # pandas writes the index of a frame, which often has the times.
+        return Sheet(move_index_to_column(read_parquet(path)), "Parquet")
     try:
         return _read_text(path, options, "utf-8-sig")
     except UnicodeDecodeError:
@@ -145,6 +147,8 @@ def _read_sheet(path: Path, options: FileOptions) -> Sheet:
 
 def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
     frame, separator, rows, encoding = _read_cells(path, encoding)
+    if frame.empty:
+        raise ValueError("the file has no text but empty lines")
     header = options.header or _find_header(rows)
     if header not in frame.index:
         raise ValueError(
@@ -161,9 +165,8 @@ def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
     body, above, names = (body.drop(columns=empty), above.drop(columns=empty), names.drop(empty))
     cells = body.set_axis(list(names), axis=1)
     stations = find_station_columns(cells, NO_OPTIONS)
-    cells = simplify_numbers(
-        cells, {*stations, *columns_of_option(options, "station", cells.columns)}
-    )
+    names_of_stations = {*stations, *columns_of_option(options, "station", cells.columns)}
+    cells = simplify_numbers(cells, names_of_stations)
     time, is_long = _time_position(cells, options), bool(stations)
     units = [] if is_long and time is not None else find_unit_lines(cells, time)
     units = units or find_width_lines(cells)
@@ -171,7 +174,9 @@ def _read_text(path: Path, options: FileOptions, encoding: str) -> Sheet:
     sums = find_sum_lines(cells.drop(index=[*units, *ends]), time)
     unit_of = dict(zip(names, cells.loc[units[0]].str.strip(), strict=True)) if units else {}
     # Sums are dropped after this, since a mean such as 1.004,9 determines the marks of its column.
-    cells, decimal = _with_points(cells.drop(index=[*units, *ends]), separator, options)
+    cells, decimal = _with_points(
+        cells.drop(index=[*units, *ends]), separator, options, names_of_stations
+    )
     cells = cells.drop(index=sums)
     cells = _unfold_hours(cells, is_long=is_long)
     titles = [*above.index, *ends]
@@ -208,7 +213,10 @@ def _read_cells(path: Path, encoding: str) -> tuple[pd.DataFrame, str, list[list
                 "JSON, HTML or XML, not a table: export it as csv, or read it with pandas and save that"
             )
         elif b"\0" in start[: 1 << 16]:
-            raise ValueError("a binary file in an unknown format: export it as csv")
+            raise ValueError(
+                "a binary file in an unknown format, or UTF-16 without the mark at its start: export it "
+                "as csv in UTF-8"
+            )
         lines = start.decode(encoding, "replace").splitlines()[:_SAMPLE]
         separator, rows = _split(lines)
         width = max(map(len, rows), default=1)
@@ -295,18 +303,27 @@ def _unnamed_columns(
 
 
 def _with_points(
-    cells: pd.DataFrame, separator: str, options: FileOptions
+    cells: pd.DataFrame, separator: str, options: FileOptions, names: Collection[str]
 ) -> tuple[pd.DataFrame, str]:
-    """Return the cells with decimal points in numbers, and the decimal mark of the file."""
+    """Return the cells with decimal points in numbers, and the decimal mark of the file.
+
+    Cells in the columns `names`, which are names of stations, are not changed.
+    """
     decimal = options.decimal or "point"
-    if separator == "," and not options.decimal:
+    has_commas = separator != "," or any(
+        "," in "".join(cells.iloc[:, i]) for i in range(cells.shape[1])
+    )
+    if not (has_commas or options.decimal):
         return cells, decimal
     degrees = [name for name in find_latitude_and_longitude(cells.columns) if name is not None]
-    points = convert_decimal_marks(
-        cells.copy(), options.decimal, DOUBTFUL.get(separator, ""), degrees
+    points, is_name = cells.copy(), cells.columns.isin([*names])
+    points.loc[:, ~is_name] = convert_decimal_marks(
+        cells.loc[:, ~is_name].copy(), options.decimal, DOUBTFUL.get(separator, ""), degrees
     )
-    changes = cells.to_numpy()[(cells != points).to_numpy()]
-    return points, "comma" if any("," in cell for cell in changes) else decimal
+    is_changed = (cells != points).to_numpy()
+    changes = zip(cells.to_numpy()[is_changed], points.to_numpy()[is_changed], strict=True)
+    has_comma = any("." in new and old.rfind(",") > old.rfind(".") for old, new in changes)
+    return points, "comma" if has_comma else decimal
 
 
 def _split(lines: list[str]) -> tuple[str, list[list[str]]]:

@@ -88,9 +88,33 @@ def count_bytes(stream: IO[bytes]) -> io.BufferedReader:
     return io.BufferedReader(CountedStream(stream), _LONGEST_HEADING)
 
 
+# The first bytes of compressed files, which may have any name.
+_OPENERS: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
+
+
+def check_file(path: Path) -> None:
+    """Raise a `ValueError` or an `OSError` unless a path is that of a file with some bytes.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tvbandits.datasets.tables.spreadsheets import check_file
+    >>> try:
+    ...     check_file(Path("https://example.org/readings.csv"))
+    ... except ValueError as error:
+    ...     print(error)
+    a web address, not a file: download it, and give the file
+    """
+    if re.match(r"\w{2,}:/", path.as_posix()) and not path.exists():
+        raise ValueError("a web address, not a file: download it, and give the file")
+    if path.is_dir():
+        raise ValueError("a folder, not a file: give the files in it one by one")
+    check_regular(path)
+
+
 @contextlib.contextmanager
 def unpack(path: Path) -> Iterator[io.BufferedReader]:
-    r"""Open a file, unpacked if it is compressed (.gz, .bz2, .xz, or a .zip of one file).
+    r"""Open a file, unpacked if it is compressed (gzip, bzip2, xz, or a .zip of one file).
 
     Raises
     ------
@@ -108,10 +132,9 @@ def unpack(path: Path) -> Iterator[io.BufferedReader]:
     ...     print(stream.readline())
     b'time,a\n'
     """
-    check_regular(path)
+    check_file(path)
     with contextlib.ExitStack() as stack:
-        suffix = path.suffix.lower()
-        if suffix == ".zip":
+        if path.suffix.lower() == ".zip":
             archive = stack.enter_context(zipfile.ZipFile(path))
             members = archive.namelist()
             if len(members) != 1:
@@ -120,8 +143,12 @@ def unpack(path: Path) -> Iterator[io.BufferedReader]:
                 )
             stream: IO[bytes] = archive.open(members[0])
         else:
-            openers: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
-            stream = openers.get(suffix, open)(path, "rb")
+            with path.open("rb") as file:
+                start = file.read(5)
+            opener: Any = next(
+                (each for mark, each in _OPENERS.items() if start.startswith(mark)), open
+            )
+            stream = opener(path, "rb")
         yield stack.enter_context(count_bytes(stream))
 
 
@@ -298,7 +325,7 @@ def is_parquet(path: Path) -> bool:
     >>> print(is_parquet(Path("sites.csv")))
     False
     """
-    check_regular(path)
+    check_file(path)
     with path.open("rb") as file:
         start = file.read(4)
     return start == b"PAR1" or path.suffix.lower() in (".parquet", ".pq")
@@ -322,7 +349,7 @@ def read_parquet(path: Path) -> pd.DataFrame:
          x
     0  1.5
     """
-    check_regular(path)
+    check_file(path)
     try:
         from pyarrow.parquet import ParquetFile
     except ImportError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ PAIRS = (
 TIMES = (
     *("timestamp", "datetimeutc", "datetime_utc", "utc", "datetime", "date_time", "time", "when"),
     *("time_stamp", "mess_datum", "date_local", "date", "local", "datum", "zeit", "zeitpunkt"),
-    *("yyyymmdd", "ts"),
+    *("yyyymmdd", "ts", "last_changed"),
     *("hour", "day", "t"),
 )
 
@@ -32,7 +32,7 @@ _DIGITS = re.compile(
 )
 # Headings of columns with the parts of a date; those of the time of day are optional.
 _PARTS = (
-    *({"year", "jahr", "yyyy"}, {"month", "monat", "mm"}, {"day", "tag", "dd"}),
+    *({"year", "jahr", "yyyy"}, {"month", "monat", "mm", "mo"}, {"day", "tag", "dd", "dy"}),
     *({"hour", "hr", "hh", "stunde"}, {"minute", "min", "mi"}),
 )
 # A time of day with minutes.
@@ -47,8 +47,8 @@ _SHORT = re.compile(r"\s*(\d\d?([./ -])(?:\d\d?|[^\W\d]{3,9})\2)(\d\d)(?![\d./-]
 SERIALS = 20_000, 80_000
 
 # Numbers that may be times since 1970; these are from 2001 to 2096.
-EPOCHS = {"s": (1e9, 4e9), "ms": (1e12, 4e12)}
-UNITS = {"s": "seconds", "ms": "milliseconds"}
+EPOCHS = {"s": (1e9, 4e9), "ms": (1e12, 4e12), "us": (1e15, 4e15), "ns": (1e18, 4e18)}
+UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
 
 
 def convert_numeric_dates(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -221,7 +221,7 @@ def _in_format(column: pd.Series[Any], dates: str) -> pd.Series[Any]:
     cells = column.astype(str).str.strip()
     if dates in EPOCHS:
         numbers = pd.to_numeric(cells, errors="coerce")
-        unit: Literal["s", "ms"] = "s" if dates == "s" else "ms"
+        unit = cast("Literal['s', 'ms', 'us', 'ns']", dates)
         moments = pd.to_datetime(numbers, unit=unit, errors="coerce", utc=True)
     else:
         has_zone = "%z" in dates or "%Z" in dates

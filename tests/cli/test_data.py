@@ -565,7 +565,7 @@ def test_a_context_is_said_to_a_campaign_once(command: Command, tmp_path: Path) 
     (tmp_path / "h.toml").write_text(numbers.replace("\n[policy]", context))
     check_success(command("campaign", "new", "h.db", "--config", "h.toml"))
     said = wrong(command("campaign", "ask", "h.db", "--at", 1))
-    assert "has a context: give it as context=" in said
+    assert "the campaign has a context: give it as --context outside=..." in said
     ask = ("campaign", "ask", "h.db", "--at", 1, "--key", "one", "--context")
     place = check_success(command(*ask, "outside=3.2")).strip()
     assert place.split(", ")[1].removeprefix("pump=").isdigit()  # among numbers it stays whole
@@ -595,3 +595,26 @@ def test_a_context_is_said_to_a_campaign_once(command: Command, tmp_path: Path) 
     check_success(command("campaign", "new", "s.db", "--config", "s.toml"))
     said = wrong(command("campaign", "ask", "s.db", "--at", 4, "--context", "outside=3"))
     assert 'no context, got "outside=3"' in said
+
+
+def test_commands_name_their_options_in_errors_about_readings(command: Command) -> None:
+    Path("box.toml").write_text(
+        "[domain]\nbox = [[0, 10]]\n[domain.context]\noutside = { interval = [-15, 20] }\n"
+        '[policy]\nname = "adaptive-gp-ucb"\n'
+    )
+    check_success(command("campaign", "new", "b.db", "--config", "box.toml"))
+    for arguments, words in (
+        (["ask"], "give it as --context outside=..."),
+        (["tell", "--site", "3", "--reward", "2"], "give it as --context outside=..."),
+        (["correct", "--site", "3", "--reward", "2"], "give it as --context outside=..."),
+        (["correct", "--site", "3", "--reward", "2", "--context", "outside=3"], "no reading of"),
+        (["ask", "--context", "outside=3", "--near", "2"], "--near 2 is a distance from the last"),
+        (["tell", "--site", "3", "--reward", "inf"], "--reward must be finite"),
+        (
+            ["tell", "--site", "3", "--reward", "1", "--variance", "0"],
+            "--variance must be positive",
+        ),
+        (["questions"], "choose a policy with queries_per_step"),
+    ):
+        verb, *others = arguments
+        assert words in wrong(command("campaign", verb, "b.db", *others)), arguments

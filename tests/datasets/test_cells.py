@@ -10,7 +10,7 @@ from tvbandits.datasets import FileOptions
 from tvbandits.datasets.tables.cells import remedy_for_cell
 from tvbandits.datasets.tables.layout import NO_OPTIONS, find_columns, tidy
 from tvbandits.datasets.tables.readings import parse_times
-from tvbandits.datasets.tables.sentinels import describe_isolated_zeros, describe_spikes
+from tvbandits.datasets.tables.sentinels import describe_isolated_values, describe_spikes
 from tvbandits.datasets.tables.sheets import Sheet, read_sheet
 from tvbandits.datasets.tables.times import expand_years
 
@@ -128,15 +128,15 @@ def test_describe_spikes_names_a_value_far_more_frequent_than_its_neighbours() -
     assert describe_spikes(whole, NO_OPTIONS) == []
 
 
-def test_describe_isolated_zeros_names_a_few_zeros_far_from_all_other_values() -> None:
+def test_describe_isolated_values_names_a_few_zeros_far_from_all_other_values() -> None:
     values = np.linspace(12, 20, 98)
     for code in (0.0, -1.0):
         table = pd.DataFrame({"value": [*values, code, code]})
-        (note,) = describe_isolated_zeros(table, NO_OPTIONS)
+        (note,) = describe_isolated_values(table, NO_OPTIONS)
         assert note.startswith(f"{code:g} comes 2 times, far from all other values, which are 12")
         assert f"missing=['{code:g}']" in note
-        assert describe_isolated_zeros(table, FileOptions(missing=["none"])) == []
+        assert describe_isolated_values(table, FileOptions(missing=["none"])) == []
     for near in (values - 12, values - 13, np.round(values)):  # from 0, below 0, few values
         assert (
-            describe_isolated_zeros(pd.DataFrame({"value": [*near, 0.0, -1.0]}), NO_OPTIONS) == []
+            describe_isolated_values(pd.DataFrame({"value": [*near, 0.0, -1.0]}), NO_OPTIONS) == []
         )

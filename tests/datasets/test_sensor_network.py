@@ -149,10 +149,12 @@ def test_sensor_field_reads_files_of_a_german_spreadsheet(encoding: str, tmp_pat
     assert problem.labels == tuple(names)
 
 
-def test_read_table_keeps_a_comma_within_a_quoted_cell(tmp_path: Path) -> None:
+def test_read_table_takes_a_comma_within_a_quoted_number_for_a_decimal_comma(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "values.csv"
-    path.write_text('time,a\n1,"1,5"\n', encoding="utf-8")
-    assert list(read_table(path)["a"]) == ["1,5"]
+    path.write_text('time,a,b\n1,"1,5","a,5"\n', encoding="utf-8")
+    assert [*read_table(path).iloc[0]] == ["1", "1.5", "a,5"]
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "parquet", "tsv", "semicolons.csv"])

@@ -70,6 +70,7 @@ from tvbandits.errors import PlayError
 from tvbandits.experts.protocol import restore_state, state_of
 from tvbandits.gp.noise import NoiseEstimate
 from tvbandits.io import save_value
+from tvbandits.option_text import choose_words
 from tvbandits.threads import CallLock, lock_calls
 from tvbandits.validation import Array, as_bool, as_generator, as_time, check_instance, whole_number
 
@@ -251,7 +252,8 @@ class Bandit:
             there is no control.
         """
         if as_bool("relative", relative) and self._recipe.options.control is None:
-            raise ValueError("relative predictions need a control: see Options(control=...)")
+            where = choose_words("Options(control=...)", "control in [domain] of campaign.toml")
+            raise ValueError(f"relative predictions need a control: see {where}")
         points = as_inputs(self._recipe.domain, X, context)
         state, now = self._state, self._decision_time(t)
         if outcome is not None:
@@ -711,7 +713,8 @@ class Bandit:
         recipe, state = self._recipe, self._state
         if recipe.query_config is None:
             raise ValueError(
-                "questions need a query plan, and the recipe has none: give query_config=..."
+                "questions need a query plan, and the recipe has none: "
+                + choose_words("give query_config=...", "choose a policy with queries_per_step")
             )
         query_time = find_query_time(recipe, state, t)
         mask = check_availability(recipe.domain, available, None, any_context=True)
@@ -749,7 +752,8 @@ class Bandit:
         recipe, state = self._recipe, self._state
         if recipe.query_config is None:
             raise ValueError(
-                "answer needs a query plan, and the recipe has none: give query_config=..."
+                "answer needs a query plan, and the recipe has none: "
+                + choose_words("give query_config=...", "choose a policy with queries_per_step")
             )
         query_time = find_query_time(recipe, state, state.queries.latest if t is None else t)
         answers, refused = validate_answers(recipe, X, values, query_time, noise_variance)

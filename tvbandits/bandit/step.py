@@ -50,6 +50,7 @@ from tvbandits.forgetting.aging import has_rate
 from tvbandits.gp.calibration import IntervalCalibration
 from tvbandits.gp.online import scale_times
 from tvbandits.gp.top_candidates import TopRequest as TopRequest
+from tvbandits.option_text import choose_words
 from tvbandits.validation import Array, check_instance
 
 
@@ -443,7 +444,9 @@ def _restrict_to_reach(
     available = narrow(domain, available, lambda X: distances(whole, x, X) <= reach)
     if available is not None and available.mask is not None and not available.mask.any():
         raise NothingAvailableError(
-            "nothing available is within near={reach} of {point}", reach=f"{reach:g}", point=x
+            "nothing available is within {reach} of {point}",
+            reach=f"{choose_words('near=', '--near ')}{reach:g}",
+            point=x,
         )
     return domain.near(x, reach), available
 

@@ -274,7 +274,7 @@ def _history_notes(history: pd.DataFrame, tables: Mapping[str, Any]) -> list[str
     """Return what a person should know about a history, whose columns have the names of the sites."""
     from tvbandits.datasets.tables.layout import FileOptions
     from tvbandits.datasets.tables.rounds import doubts_about_stations
-    from tvbandits.datasets.tables.sentinels import describe_isolated_zeros
+    from tvbandits.datasets.tables.sentinels import describe_isolated_values
     from tvbandits.datasets.tables.times import describe_doubtful_times
 
     empty = history.columns[history.isna().all()]
@@ -282,7 +282,7 @@ def _history_notes(history: pd.DataFrame, tables: Mapping[str, Any]) -> list[str
     notes += describe_doubtful_times(history.index) + doubts_about_stations(
         history.drop(columns=empty)
     )
-    return notes + describe_isolated_zeros(history, FileOptions(**tables))
+    return notes + describe_isolated_values(history, FileOptions(**tables))
 
 
 def _record(

@@ -189,7 +189,7 @@ def _own_readings(
 
     from tvbandits.datasets.tables.layout import is_gap, stations_mask
     from tvbandits.datasets.tables.other_rows import GAPS
-    from tvbandits.datasets.tables.sentinels import describe_sentinel, find_sentinels
+    from tvbandits.datasets.tables.sentinels import code_text, describe_sentinel, find_sentinels
     from tvbandits.datasets.tables.times import to_iso_times
 
     limits = [limit.name for limit in recipe.options.limits]
@@ -212,8 +212,8 @@ def _own_readings(
         row = {name: str(text).strip() for name, text in zip(header, texts, strict=True)}
         with collect_errors(errors, line):
             reading = _parse_row(row, names, limits, count_columns, line)
-            if reading.value is not None and codes and f"{reading.value:.10g}" in codes:
-                raise ValueError(describe_sentinel(f"{reading.value:.10g}"))
+            if reading.value is not None and codes and code_text(reading.value) in codes:
+                raise ValueError(describe_sentinel(code_text(reading.value)))
             readings.append(reading)
     return with_rates(readings, COUNTS[count_columns]) if count_columns else readings
 
@@ -233,7 +233,7 @@ def _foreign_readings(
     """
     from tvbandits.datasets.tables.layout import check_units, tidy
     from tvbandits.datasets.tables.readings import describe_averages, describe_flags
-    from tvbandits.datasets.tables.sentinels import describe_sentinel, find_sentinels
+    from tvbandits.datasets.tables.sentinels import code_text, describe_sentinel, find_sentinels
 
     cells, omissions = _columns_of_sites(cells, layout, options, names)
     check_units(cells, layout, options, names.sites)
@@ -243,7 +243,7 @@ def _foreign_readings(
     is_code = rows["value"].isin([float(code) for code in codes])
     for line, row in rows[is_code].iterrows():
         with collect_errors(errors, int(str(line))):
-            raise ValueError(describe_sentinel(f"{row['value']:.10g} of {row['station']}"))
+            raise ValueError(describe_sentinel(f"{code_text(row['value'])} of {row['station']}"))
     rows = rows[~is_code].rename_axis(index="line").reset_index()
     grouped = rows.groupby(["time", "station"], sort=False, as_index=False)
     means = grouped.agg({"value": "mean", "line": "first"})

@@ -23,9 +23,12 @@ from tvbandits.cli.options import (
     Texts,
     Who,
     command,
+    reward_option,
+    variance_option,
 )
 from tvbandits.cli.stopping import Later
 from tvbandits.cli.waiting import bar_if_slow
+from tvbandits.option_text import use_command_line_names
 
 if TYPE_CHECKING:
     from tvbandits.campaign.service import app as service, tokens
@@ -185,7 +188,7 @@ def new_command(
 def ask_command(
     call: Change,
     at: At = None,
-    n: Annotated[int | None, Option("-n", help="The number of points.")] = None,
+    n: Annotated[int | None, Option("-n", min=1, help="The number of points.")] = None,
     available: Availability = None,
     without: Without = None,
     near: Annotated[float | None, Option(help="The largest distance from the last point.")] = None,
@@ -219,9 +222,9 @@ def tell_command(
     tables: TableOptions,
     counts: CountOptions,
     site: Site = None,
-    reward: Annotated[float | None, Option(help="The reading; nan if it failed.")] = None,
+    reward: Annotated[float | None, reward_option("The reading; nan if it failed.")] = None,
     at: At = None,
-    variance: Annotated[float | None, Option(help="The noise variance of the reading.")] = None,
+    variance: Annotated[float | None, variance_option("The noise variance of the reading.")] = None,
     outcome: Outcome = None,
     context: Context = None,
     csv: Annotated[
@@ -310,7 +313,7 @@ def answer_command(
     site: Annotated[str, Option("--site", metavar="SITE", help="The site of the question.")],
     value: Annotated[float, Option(help="The answer; nan if there is none.")],
     at: At = None,
-    variance: Annotated[float | None, Option(help="The noise variance of the answer.")] = None,
+    variance: Annotated[float | None, variance_option("The noise variance of the answer.")] = None,
     yes: Yes = False,
 ) -> None:
     """Record an answer to a question; a repeated answer counts once.
@@ -328,10 +331,11 @@ def correct_command(
     counts: CountOptions,
     site: ReadingSite,
     at: At = None,
-    reward: Annotated[float | None, Option(help="The correct reading; nan if it failed.")] = None,
+    reward: Annotated[float | None, reward_option("The correct reading; nan if it failed.")] = None,
     to: Annotated[Text, Option(metavar="TIME", help="The correct time.")] = None,
-    variance: Annotated[float | None, Option(help="The correct noise variance.")] = None,
+    variance: Annotated[float | None, variance_option("The correct noise variance.")] = None,
     outcome: Outcome = None,
+    context: Context = None,
     answer: Annotated[
         float | None, Option(help="Correct the expert's answer to this, instead of a reading.")
     ] = None,
@@ -351,7 +355,8 @@ def correct_command(
         )
     with actions.open_campaign(call) as campaign:
         t, right_time = actions.parse_at(campaign, at), actions.parse_at(campaign, to, "--to")
-        X = campaign.resolve_points(site, t=t, played=True)
+        values = actions.parse_context(campaign, context)
+        X = campaign.resolve_points(site, values, t, played=True)
         if answer is not None:
             readings.correct_answer(call, campaign, X, answer, t, variance, yes=yes)
             return
@@ -375,6 +380,7 @@ def retract_command(
     call: Change,
     site: ReadingSite,
     at: At = None,
+    context: Context = None,
     answer: Annotated[
         bool, Option("--answer", help="Withdraw an answer of the expert instead of a reading.")
     ] = False,
@@ -387,7 +393,9 @@ def retract_command(
             )
             readings.print_change(call, campaign, "retracted", "correct_answers")
             return
-        campaign.retract(site, actions.parse_at(campaign, at), key=call.key)
+        t, values = actions.parse_at(campaign, at), actions.parse_context(campaign, context)
+        X = campaign.resolve_points(site, values, t, played=True)
+        campaign.retract(X, t, key=call.key)
         readings.print_change(call, campaign, "retracted", "retract")
 
 
@@ -549,12 +557,18 @@ def serve_command(
 ) -> None:
     """Serve the campaign over HTTP, with its page at /, until stopped."""
     call = Change(file, expert=expert, who="service")
-    with actions.open_campaign(call) as campaign, tokens.Tokens(file) as table:
+    # The clients of the service use no command line.
+    with (
+        actions.open_campaign(call) as campaign,
+        tokens.Tokens(file) as table,
+        use_command_line_names(is_command=False),
+    ):
         service.serve(campaign, table, host=host, port=port, names=tuple(name or ()))
 
 
 @command(app, "mcp")
 def mcp_command(file: File, who: Who = None, expert: ExpertName = None) -> None:
     """Serve the campaign to an agent, over the Model Context Protocol, on standard input and output."""
-    with actions.open_campaign(Change(file, expert=expert, who=who)) as campaign:
+    call = Change(file, expert=expert, who=who)
+    with actions.open_campaign(call) as campaign, use_command_line_names(is_command=False):
         mcp.serve(campaign)

@@ -46,7 +46,7 @@ from tvbandits.datasets.tables.readings import (
 )
 from tvbandits.datasets.tables.rounds import doubts_about_stations, find_step
 from tvbandits.datasets.tables.sentinels import (
-    describe_isolated_zeros,
+    describe_isolated_values,
     describe_sentinel,
     describe_spikes,
     find_sentinels,
@@ -295,7 +295,7 @@ def _value_facts(
         times = parse_times(readings["time"], "time", options.dates)
         doubts = describe_doubtful_times(times) + describe_similar_names(table.columns)
         values = readings[["value"]]
-        numbers = describe_spikes(values, options) + describe_isolated_zeros(values, options)
+        numbers = describe_spikes(values, options) + describe_isolated_values(values, options)
         facts["notes"] = doubts + doubts_about_stations(table) + numbers
     return facts
 

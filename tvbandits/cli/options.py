@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
 from pathlib import Path
@@ -39,6 +40,28 @@ def check_jobs(jobs: int) -> int:
     if jobs == 0:
         raise ValueError("--jobs must be -1 for all cores, or at least 1, got 0")
     return jobs
+
+
+def reward_option(text: str) -> Any:
+    """Return an option for a reading, which refuses an infinite one by its name."""
+
+    def check(reward: float | None) -> float | None:
+        if reward is not None and math.isinf(reward):
+            raise ValueError(f"--reward must be finite, or nan if the reading failed, got {reward}")
+        return reward
+
+    return Option("--reward", callback=check, help=text)
+
+
+def variance_option(text: str) -> Any:
+    """Return an option for a noise variance, which refuses one that is not positive by its name."""
+
+    def check(variance: float | None) -> float | None:
+        if variance is not None and not 0 < variance < math.inf:
+            raise ValueError(f"--variance must be positive and finite, got {variance:g}")
+        return variance
+
+    return Option("--variance", callback=check, help=text)
 
 
 Jobs = Annotated[
@@ -123,7 +146,7 @@ class TableOptions:
     dates: Annotated[
         Text,
         Option(
-            metavar="day|month|FORMAT|s|ms",
+            metavar="day|month|FORMAT|s|ms|us|ns",
             help="What comes first in 03/02/2026; or the format of times, such as %d.%m.%y %H:%M; or "
             "the unit of times that count from 1970.",
         ),

@@ -24,6 +24,7 @@ from tvbandits.domains.parameters import (
     rows_by_name,
 )
 from tvbandits.errors import PlayError
+from tvbandits.option_text import choose_words, format_context
 from tvbandits.validation import (
     Array,
     as_column,
@@ -170,8 +171,8 @@ class Domain(ABC):
         if not parameters:
             raise ValueError(f"{self!r} has no measured context, got context={describe(context)}")
         if context is None:
-            first = next(iter(parameters))
-            raise ValueError(f"{self!r} has a context: give it as context={{{first!r}: ...}}")
+            subject = choose_words(repr(self), "the campaign")
+            raise ValueError(f"{subject} has a context: give it as {format_context(parameters)}")
         if not isinstance(context, Mapping):
             values = np.atleast_1d(as_floats(context, "context")).tolist()
             if np.ndim(context) > 1 or len(values) != len(parameters):
@@ -356,9 +357,9 @@ def _find_contexts(domain: Domain, X: Array, plays: Plays, t: ArrayLike | None) 
         if not rows:
             raise PlayError(
                 "the context of {point} is not known, as the bandit did not choose it: give it as "
-                "context={context}",
+                "{context}",
                 point=x,
-                context=f"{{{next(iter(domain.context_parameters))!r}: ...}}",
+                context=format_context(domain.context_parameters),
             )
         ranks = [
             (row not in used_rows and (t is None or time == times[i]), time <= times[i], time, row)

@@ -23,6 +23,7 @@ import numpy as np
 
 from tvbandits.domains.domain import Domain
 from tvbandits.domains.parameters import TOLERANCE
+from tvbandits.option_text import choose_words
 from tvbandits.ties import first_argmax
 from tvbandits.validation import LARGEST_VALUE, Array, Index, finite_number, positive_number
 
@@ -151,7 +152,8 @@ def check_near(near: Any, start: Position | None) -> float:
     """
     distance = positive_number("near", near)
     if start is None:
+        name = choose_words("near=", "--near ")
         raise ValueError(
-            f"near={distance:g} is a distance from the last point, and there is none yet: leave it out"
+            f"{name}{distance:g} is a distance from the last point, and there is none yet: leave it out"
         )
     return max(distance, TOLERANCE * float(np.abs(start.x).max()))

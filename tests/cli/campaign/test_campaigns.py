@@ -445,7 +445,7 @@ WRONG: dict[str, tuple[str, str]] = {
     "no campaign": ("status none.db", r"none\.db: there is no campaign"),
     "no campaign either": ("status sites.csv", r"sites\.csv: .*not a campaign"),
     "ask at a word": ("ask c.db --at soon", "soon"),
-    "ask for none": ("ask c.db --at 1 -n 0", "n must be"),
+    "ask for none": ("ask c.db --at 1 -n 0", "Invalid value for .-n.*greater than or equal to 1, got"),
     "ask elsewhere": ("ask c.db --at 1 --available north,west", 'unknown site "west"; there are: north'),
     "ask of another": ("ask c.db --at 1 --key a\tb", "key must be a printable text"),
     "tell nothing": ("tell c.db --at 1", "tell needs --site and either --reward or counts"),
