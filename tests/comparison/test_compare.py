@@ -1,4 +1,4 @@
-"""Comparisons: rows, matched seeds, and what they refuse."""
+"""Comparisons: rows, matched seeds, batches, and invalid arguments."""
 
 import math
 import re
@@ -49,7 +49,7 @@ DRIFT = GPDrift(points_per_axis=4, horizon=10)
 
 @dataclass
 class Recorder:
-    """Plays what `choose(t)` says, and keeps what it is told."""
+    """Plays `choose(t)` and records its readings."""
 
     choose: Callable[[float], ArrayLike]
     told: dict[tuple[float, ...], float] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Recorder:
 
 @dataclass
 class Recording:
-    """A maker of recorders that remembers the last one of each seed."""
+    """A maker of recorders that keeps the one of each seed."""
 
     choose: Callable[[float], ArrayLike]
     made: dict[int, Recorder] = field(default_factory=dict)
@@ -81,7 +81,7 @@ def at_origin(t: float) -> list[float]:  # noqa: ARG001
 
 
 class Changed:
-    """A problem with some members of ours."""
+    """A problem with some of its members replaced."""
 
     def __init__(self, problem: Problem, **members: object) -> None:
         self.problem = problem
@@ -97,12 +97,12 @@ def records(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def without_seconds(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows that can be compared: no clock, and NaN equal to itself."""
+    """Rows without times, as texts, so that NaN equals itself."""
     plain = rows.drop(columns="seconds").to_dict("records")
     return [{str(key): repr(value) for key, value in row.items()} for row in plain]
 
 
-def test_rows_have_the_documented_columns_and_types() -> None:
+def test_compare_returns_rows_with_the_documented_columns_and_types() -> None:
     for problem, coordinates in ((BUMP, "x0"), (DRIFT, "x0 x1")):
         rows = compare(problem, ["uniform", "tv-gp-ucb", "sparq-gp-ucb"], 2, 6)
         assert len(rows) == 3 * 2 * 6
@@ -115,7 +115,7 @@ def test_rows_have_the_documented_columns_and_types() -> None:
         assert np.isfinite(rows[["reward", "best", "cost", "seconds"]]).all(axis=None)
 
 
-def test_regret_adds_up() -> None:
+def test_iterate_computes_regret_and_its_sum_and_mean() -> None:
     for run in iterate(Comparison([BUMP, DRIFT], ["gp-ucb", "uniform"], 2)):
         total = 0.0
         problem: Problem = BUMP if run.problem == "drifting-bump" else DRIFT.realise(run.seed)
@@ -130,7 +130,7 @@ def test_regret_adds_up() -> None:
             assert row["average_regret"] == total / row["t"]
 
 
-def test_order_of_runs() -> None:
+def test_iterate_orders_runs_by_problem_policy_and_seed() -> None:
     plan = Comparison({"b": BUMP, "a": DRIFT}, ["uniform", "gp-ucb"], [5, 3], 2)
     runs = [run.key for run in iterate(plan)]
     assert runs == [(p, a, s) for p in ("b", "a") for a in ("uniform", "gp-ucb") for s in (5, 3)]
@@ -146,7 +146,7 @@ def noise_of(recorder: Recorder, problem: Problem) -> dict[tuple[float, ...], fl
     }
 
 
-def test_noise_depends_on_seed_time_and_point_alone() -> None:
+def test_compare_adds_noise_that_depends_only_on_seed_time_and_point() -> None:
     problem = DriftingBump(candidates=101, horizon=200, noise_variance=0.04)
     still = Recording(at_origin)
     meets = Recording(lambda t: [0.0] if t % 3 == 0 else [t % 40])
@@ -166,14 +166,14 @@ def test_noise_depends_on_seed_time_and_point_alone() -> None:
         assert shared > 150
         values = [value for found in of_seed.values() for value in found.values()]
         distinct = {key: value for found in of_seed.values() for key, value in found.items()}
-        assert len(set(distinct.values())) == len(distinct)  # another time, another point: other
+        assert len(set(distinct.values())) == len(distinct)
         assert np.std(values) == pytest.approx(0.2, rel=0.1)
         assert np.mean(list(distinct.values())) == pytest.approx(0.0, abs=0.04)
     assert not set(noises[0]["still"].values()) & set(noises[1]["still"].values())
 
 
 @pytest.mark.slow
-def test_rows_do_not_depend_on_the_company_or_the_number_of_processes() -> None:
+def test_compare_gives_equal_rows_with_other_policies_seeds_and_numbers_of_processes() -> None:
     names = ["uniform", "ui-gp-ucb", "sparq-gp-ucb"]
     problems = [BUMP, DRIFT]
     together = without_seconds(compare(problems, names, 2, 8))
@@ -190,8 +190,8 @@ def stopped(text: str) -> str:
     return text
 
 
-def test_processes_that_joblib_replaces_raise_no_alarm_in_a_comparison_alone() -> None:
-    """What a process has freed is with it still: that is no leak of memory."""
+def test_compare_hides_warnings_of_joblib_about_replaced_workers_only_while_it_runs() -> None:
+    """joblib mistakes the memory that a worker keeps for a leak, and replaces the worker."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         compare(DriftingBump(candidates=11), ["uniform", "gp-ucb"], 2, 4, n_jobs=2)
@@ -204,24 +204,24 @@ def test_processes_that_joblib_replaces_raise_no_alarm_in_a_comparison_alone() -
 
 
 def wait_for(file: Path | None) -> str:
-    """Return "last" once there is the file, and "first" without one."""
+    """Return "last" once the file exists, or "first" at once without a file."""
     while file is not None and not file.exists():
         time.sleep(0.01)
     return "first" if file is None else "last"
 
 
 @pytest.mark.slow
-def test_a_long_run_does_not_hold_back_those_after_it(tmp_path: Path) -> None:
+def test_call_in_parallel_yields_short_calls_before_a_long_one_ends(tmp_path: Path) -> None:
     results = call_in_parallel(2, wait_for, [(tmp_path / "go",), (None,), (None,)])
     assert [next(results), next(results)] == ["first", "first"]
     (tmp_path / "go").touch()
     assert list(results) == ["last"]
 
 
-# --- what may be given
+# --- problems, policies, batches, widths and experts
 
 
-def test_one_problem_a_list_or_a_mapping() -> None:
+def test_compare_accepts_one_problem_a_list_or_a_mapping() -> None:
     one = without_seconds(compare(BUMP, ["uniform"], 1))
     assert without_seconds(compare([BUMP], "uniform", 1)) == one
     mapped = records(compare({"mine": BUMP}, ("uniform",), 1))
@@ -229,7 +229,7 @@ def test_one_problem_a_list_or_a_mapping() -> None:
     assert [row["reward"] for row in mapped] == [float(row["reward"]) for row in one]
 
 
-def test_names_with_parameters_and_makers() -> None:
+def test_compare_accepts_policy_names_with_parameters_and_makers() -> None:
     seen: list[Setting] = []
 
     def mine(setting: Setting) -> Any:
@@ -244,7 +244,7 @@ def test_names_with_parameters_and_makers() -> None:
     assert [setting.horizon for setting in seen] == [12]  # makers of users are called for runs only
 
 
-def test_names_recipes_makers_and_classes_can_be_mixed() -> None:
+def test_compare_accepts_names_recipes_makers_and_classes_together() -> None:
     def narrow(setting: Setting) -> Any:
         return POLICIES["gp-ucb"].make(setting, beta=1.0)
 
@@ -272,8 +272,8 @@ def test_names_recipes_makers_and_classes_can_be_mixed() -> None:
     assert one == "narrow"
 
 
-def test_a_player_may_play_several_points_at_a_time() -> None:
-    """Each point of a batch is a step of its own; what is counted once stands in its first row."""
+def test_compare_counts_each_point_of_a_batch_as_a_step() -> None:
+    """Counts of a whole batch are in its first row."""
     grid = np.linspace(-50, 50, 41)
     player = Recording(lambda t: grid[: 1 + int(t) % 3, None])
     info = Info(queries=QueryInfo(asked=4, answered=3, cost=2.0))
@@ -300,8 +300,8 @@ def test_a_player_may_play_several_points_at_a_time() -> None:
     )  # it ends with the horizon
 
 
-def test_so_many_points_a_step() -> None:
-    """A step is the mean of its points, told at its time; a point played twice is read twice."""
+def test_compare_with_batch_counts_the_mean_of_its_points_as_one_step() -> None:
+    """A point played twice in a batch has two readings."""
     domain, problem = np.linspace(-50, 50, 41)[:, None], BUMP
     made: dict[int, Any] = {}
 
@@ -332,7 +332,7 @@ def test_so_many_points_a_step() -> None:
     assert_refused(TypeError, match, compare, BUMP, {"b": Recording(at_origin)}, 1, 5, batch=2)
 
 
-def test_the_best_of_a_batch_has_its_regret() -> None:
+def test_compare_with_batch_reports_the_regret_of_its_best_point() -> None:
     player = PlaysTwo()
     rows = compare(BUMP, {"two": lambda _: player}, 1, batch=2)  # type: ignore[dict-item, return-value]
     pair = np.array([[0.0], [10.0]])
@@ -355,12 +355,12 @@ class PlaysTwo:
         assert len(X) == len(y) == len(t)
 
 
-def test_every_policy_plays_two_a_step() -> None:
+def test_compare_with_batch_plays_every_policy() -> None:
     rows = compare(BUMP, sorted(POLICIES), 1, 2, batch=2)
     assert set(rows["batch_size"]) == {2}
 
 
-def test_widths() -> None:
+def test_compare_accepts_widths_as_numbers_texts_and_objects() -> None:
     for width, text, beta in ((2, "2", 2.0), (np.float64(0.5), "0.5", 0.5), ("1.5", "1.5", 1.5)):
         rows = records(compare(BUMP, ["gp-ucb"], 1, 3, beta=width))
         assert {(row["width"], row["beta"]) for row in rows} == {(text, beta)}
@@ -368,7 +368,7 @@ def test_widths() -> None:
     assert (first["width"], first["beta"]) == ("Fixed(value=3.0)", 3.0)
 
 
-def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
+def test_compare_uses_the_simulator_as_expert_by_default() -> None:
     assert simulator(BUMP, 3) == SimulatorExpert(BUMP, seed=3)
     default = without_seconds(compare(BUMP, ["sparq-gp-ucb"], 2))
     spelled = compare(BUMP, ["sparq-gp-ucb"], 2, expert=lambda p, s: SimulatorExpert(p, seed=s))
@@ -393,7 +393,7 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
     compare(BUMP, ["gp-ucb"], 1, expert=None)
 
 
-# --- errors come at the call, before anything has run
+# --- errors are raised at the call, before any run
 
 
 @pytest.mark.parametrize(
@@ -451,27 +451,27 @@ def test_sparq_asks_the_simulator_unless_told_otherwise() -> None:
         ({"policies": ["uniform", lambda: None]}, "makers.*<lambda>"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_played(arguments: Mapping[str, Any], message: str) -> None:
+def test_compare_refuses_invalid_arguments(arguments: Mapping[str, Any], message: str) -> None:
     given: dict[str, Any] = {"problems": BUMP, "policies": ["uniform"], "seeds": 1}
     with pytest.raises((TypeError, ValueError), match=message):
         compare(**{**given, **arguments})
 
 
 @pytest.mark.parametrize("made", [None, 3, Recorder])
-def test_a_maker_that_makes_no_player(made: object) -> None:
+def test_compare_refuses_a_maker_that_returns_no_player(made: object) -> None:
     message = f'"mine" must .*{re.escape(repr(made))}'
     assert_refused(TypeError, message, compare, BUMP, {"mine": lambda _: made}, 1)
 
 
 class Silent:
-    """Asks and tells, and says nothing of itself."""
+    """A player whose `tell` returns None."""
 
     def ask(self, t: float) -> Any:
         return np.full((1, 1), 0.0 * t)
 
     def tell(self, X: Any, y: Any, t: Any) -> None:
         assert np.isfinite([*X[0], *y, t]).all()
-        X[:] = 9.0  # its own: no row shows this
+        X[:] = 9.0  # which changes a copy, and no row
 
 
 def silent(setting: Any, *, more: float) -> Silent:
@@ -480,13 +480,13 @@ def silent(setting: Any, *, more: float) -> Silent:
     return Silent()
 
 
-def test_ask_and_tell_are_enough() -> None:
+def test_compare_plays_an_object_with_only_ask_and_tell() -> None:
     rows = records(compare(DriftingBump(0, horizon=3), {"silent": lambda _: Silent()}, 1))  # type: ignore[dict-item, return-value]
     assert [row["x0"] for row in rows] == [0.0, 0.0, 0.0]
     assert [row["queries"] for row in rows] == [0, 0, 0]
 
 
-def test_a_maker_that_lacks_something_is_refused_before_anything_is_played() -> None:
+def test_compare_refuses_a_maker_with_a_missing_argument() -> None:
     path = f"{__name__}:silent"
     with pytest.raises(ValueError, match=r"called with a Setting .*there is nothing for more"):
         compare(BUMP, ["uniform", path], 1, 1)
@@ -494,7 +494,7 @@ def test_a_maker_that_lacks_something_is_refused_before_anything_is_played() -> 
     assert rows[0]["policy"] == f"{path}:more=2"
 
 
-def test_a_player_that_asks_for_nonsense() -> None:
+def test_compare_refuses_invalid_points_of_a_player_and_names_the_step() -> None:
     for asked, message in (
         ([1.0, 2.0, 3.0], "X must have shape (n, 1), got (1, 3)"),
         ([np.nan], "X must be finite, got [nan]"),
@@ -517,11 +517,11 @@ def test_a_player_that_asks_for_nonsense() -> None:
         (12, 2, 2, -1, [-1, -1]),
         (12, 4, 1, -1, [1, -1]),  # one seed to prepare
         (701, 1, 3, -1, [-1, -1]),  # few, but long
-        (12, 1, 3, 2, [2, 2]),  # as told
-        (12, 2, 2, 1000, [2, 4]),  # and no more processes than tasks
+        (12, 1, 3, 2, [2, 2]),  # as given
+        (12, 2, 2, 1000, [2, 4]),  # no more processes than tasks
     ],
 )
-def test_little_work_is_done_in_this_process(
+def test_iterate_starts_workers_only_for_enough_work(
     monkeypatch: pytest.MonkeyPatch,
     horizon: int,
     policies: int,
@@ -542,7 +542,7 @@ def test_little_work_is_done_in_this_process(
     assert asked == expected
 
 
-def test_runs_come_one_by_one() -> None:
+def test_iterate_yields_each_run_as_soon_as_it_is_played() -> None:
     made = Recording(at_origin)
     runs = iterate(Comparison(BUMP, {"a": made}, 3, 4))
     assert made.made == {}
@@ -555,7 +555,7 @@ def test_runs_come_one_by_one() -> None:
 # --- equal information
 
 
-def test_who_asks_nobody_gets_as_many_answers() -> None:
+def test_equal_information_gives_policies_without_an_expert_as_many_answers() -> None:
     sparq = "sparq-gp-ucb:queries_per_step=2"
     policies = ["gp-ucb", "uniform", sparq, "adaptive-gp-ucb"]
     parts: dict[str, Any] = {"seeds": 2, "horizon": 15, "beta": 2.0}
@@ -571,7 +571,7 @@ def test_who_asks_nobody_gets_as_many_answers() -> None:
     assert table[asks]["regret"].to_list() == alone["regret"].to_list()  # it is the same run
 
 
-def test_of_those_played_together_what_is_finished_is_left_out() -> None:
+def test_iterate_with_equal_information_omits_finished_runs() -> None:
     plan = Comparison(BUMP, ["gp-ucb", "sparq-gp-ucb"], 2, 3, equal_information=True)
     assert [run.key for run in iterate(plan, plan.runs[1:])] == plan.runs[:1]
 
@@ -582,14 +582,14 @@ POINTS = np.linspace(0.0, 1.0, 12)[:, None]
 
 
 def measured() -> TableProblem:
-    """Measurements: a wave that wanders, with a noise of variance 0.04 that nobody states."""
+    """Measurements of a moving wave, with noise of variance 0.04 that is not stated."""
     t = np.arange(120.0)[:, None]
     noise = 0.2 * np.random.default_rng(0).standard_normal((120, 12))
     values = 10.0 + np.sin(5.0 * POINTS[:, 0] + t / 30.0) + noise
     return TableProblem(values, POINTS, "measured", "", noise_variance=None, added_noise=0.0)
 
 
-def test_policies_learn_the_noise_of_a_problem_that_does_not_know_it() -> None:
+def test_compare_lets_policies_learn_an_unknown_noise_variance() -> None:
     found: list[Bandit] = []
 
     def maker(setting: Setting) -> Bandit:
@@ -603,19 +603,19 @@ def test_policies_learn_the_noise_of_a_problem_that_does_not_know_it() -> None:
     assert all(math.isfinite(row["bound"]) for row in rows)
 
 
-def test_what_a_comparison_needs_it_estimates_from_the_first_sample() -> None:
+def test_prepare_estimates_an_unknown_noise_variance_from_the_first_sample() -> None:
     prepared = prepare("measured", measured(), 0, 100)
     assert prepared.noise_variance == pytest.approx(0.04, rel=0.6)
     assert prepared.setting_for(None, None).noise_variance is None
     assert get_added_noise(prepared.problem) == 0.0
 
 
-def test_an_expert_on_it_states_no_variance_unless_one_is_given() -> None:
+def test_simulator_expert_states_no_variance_for_unknown_noise_unless_given() -> None:
     assert SimulatorExpert(measured()).query(POINTS, 1.0).variance is None
     assert len(SimulatorExpert(measured(), variance=0.1).query(POINTS, 1.0)) == 12
 
 
-def test_none_is_taken_at_its_word() -> None:
+def test_named_policy_with_noise_variance_none_learns_the_noise() -> None:
     setting = prepare("bump", DriftingBump(candidates=11, horizon=6), 0, 6).setting_for(None, None)
     made = POLICIES["gp-ucb"].make(setting, noise_variance=None)
     assert isinstance(made, Bandit)
@@ -623,19 +623,19 @@ def test_none_is_taken_at_its_word() -> None:
     assert POLICIES["gp-ucb"].make(setting).recipe.noise_variance == 0.01
 
 
-# --- what moves cost: a column beside the regret, and bandits that know of it
+# --- costs of moves: a column beside the regret, and bandits that consider them
 
 
 @dataclass(frozen=True)
 class Dear(DriftingBump):
-    """A bump to which it costs something to go."""
+    """A bump on which moves have a cost."""
 
     candidates: int = 21
     horizon: int = 8
     move_cost: float = 0.1
 
 
-def test_a_problem_says_what_moves_cost_and_bandits_know_it() -> None:
+def test_compare_reports_the_move_cost_of_a_problem_and_gp_ucb_avoids_it() -> None:
     rows = compare(Dear(move_cost=100.0), ["gp-ucb", "uniform"], seeds=2)
     table = summarise(rows).set_index("policy")["move_cost_per_step"]
     assert table["gp-ucb"] == 0.0
@@ -645,7 +645,7 @@ def test_a_problem_says_what_moves_cost_and_bandits_know_it() -> None:
     assert run["move_cost"].to_list() == (100 * np.abs(np.diff(way, prepend=way[0]))).tolist()
 
 
-def test_a_policy_may_have_its_own_cost_and_a_batch_is_one_step() -> None:
+def test_compare_reports_the_move_cost_of_a_policy_once_per_batch() -> None:
     made = {
         "dear": lambda s: policies.gp_ucb(
             s.domain, kernel=s.kernel, noise_variance=0.01
@@ -660,7 +660,7 @@ def test_a_policy_may_have_its_own_cost_and_a_batch_is_one_step() -> None:
 @pytest.mark.parametrize(
     ("problem", "shown"), [(f"{__name__}:Dear", "move cost"), ("heat-pump", "violations")]
 )
-def test_tables_files_and_the_page_show_what_else_is_counted(
+def test_compare_command_and_report_show_move_cost_and_violations(
     tmp_path: Path, command: Command, problem: str, shown: str
 ) -> None:
     plan = ("compare", problem, "drifting-bump:candidates=9", "--policy", "uniform")
@@ -680,7 +680,7 @@ VARIANCES = np.array([1e-6, 4.0, 1e-6, 0.25, 1e-6])
 
 @dataclass(frozen=True)
 class Levels:
-    """Levels that stand still, with a noise variance for each candidate."""
+    """Constant levels, with a noise variance for each candidate."""
 
     noise_variance: Any
     horizon: int = 12
@@ -696,7 +696,7 @@ class Levels:
 
 
 class Readings(Recorder):
-    """Keeps the noise variances that it is told, too."""
+    """Also records the noise variances that are stated with its readings."""
 
     stated: list[Any]
 
@@ -705,7 +705,7 @@ class Readings(Recorder):
         self.stated.append(noise_variance)
 
 
-def test_readings_have_the_noise_variance_of_their_candidate() -> None:
+def test_compare_adds_and_states_the_noise_variance_of_each_candidate() -> None:
     player = Readings(lambda t: [t % 5])
     player.stated = []
     made = {"player": lambda _: player}
@@ -719,7 +719,7 @@ def test_readings_have_the_noise_variance_of_their_candidate() -> None:
         assert noise[rows == row].var() == pytest.approx(variance, rel=0.3)
 
 
-def test_a_noise_variance_for_all_is_not_told_again() -> None:
+def test_compare_states_no_noise_variance_that_all_candidates_share() -> None:
     player = Readings(lambda t: [t % 5])
     player.stated = []
     compare(Levels(0.1), {"player": lambda _: player}, 1)  # type: ignore[arg-type, return-value]
@@ -727,7 +727,7 @@ def test_a_noise_variance_for_all_is_not_told_again() -> None:
 
 
 @pytest.mark.parametrize("name", ["gp-ucb", "adaptive-gp-ucb", "sw-gp-ucb:window=5"])
-def test_a_wrong_noise_variance_of_a_candidate_changes_decisions(name: str) -> None:
+def test_policies_use_the_noise_variance_of_each_candidate(name: str) -> None:
     # The same readings in both, and the same mean.
     right, wrong = (
         Levels(VARIANCES[order], 12, 1e-6) for order in ([0, 1, 2, 3, 4], [1, 0, 2, 3, 4])
@@ -737,7 +737,7 @@ def test_a_wrong_noise_variance_of_a_candidate_changes_decisions(name: str) -> N
     assert list(one) == list(same) != list(other)
 
 
-def test_bandits_keep_the_noise_variance_of_each_candidate() -> None:
+def test_bandit_and_simulator_expert_use_the_noise_variance_of_each_candidate() -> None:
     bandits: list[Bandit] = []
 
     def made(setting: Setting) -> Bandit:
@@ -753,7 +753,7 @@ def test_bandits_keep_the_noise_variance_of_each_candidate() -> None:
     assert said.tolist() == [4.0, 1e-6]
 
 
-def test_a_policy_with_a_noise_variance_of_its_own_is_told_no_other() -> None:
+def test_play_run_states_no_noise_variance_to_a_policy_with_its_own() -> None:
     made: list[Any] = []
     spy = Spy("gp-ucb:noise_variance=0.3", made)
     play_run(prepare("flat", Levels(VARIANCES), 0, 12), "own", spy, Conditions(None, None, None))
@@ -772,7 +772,7 @@ class Spy(NamedPolicy):
 
 
 @pytest.mark.parametrize("noise", [[0.1] * 4, [0.1] * 4 + [0.0], [0.1] * 4 + [np.nan], [[0.1] * 5]])
-def test_noise_variances_that_fit_no_candidates_are_refused(noise: Any) -> None:
+def test_compare_refuses_noise_variances_that_do_not_match_the_candidates(noise: Any) -> None:
     assert_refused(
         ValueError, "levels: noise_variance must", compare, Levels(np.array(noise)), ["uniform"], 1
     )
@@ -782,10 +782,10 @@ def test_noise_variances_that_fit_no_candidates_are_refused(noise: Any) -> None:
     )
 
 
-# --- a best that is stated too low, and problems by their paths
+# --- warnings: a stated best below a reward, and unknown noise
 
 
-def test_a_best_below_a_reward_warns_of_problem_step_and_values() -> None:
+def test_compare_warns_if_the_best_of_a_problem_is_below_a_reward() -> None:
     class Low(Levels):
         def best(self, t: float) -> float:
             return 0.35 if t == 7 else super().best(t)
@@ -796,7 +796,7 @@ def test_a_best_below_a_reward_warns_of_problem_step_and_values() -> None:
         compare(Low(0.1), {"player": lambda _: Recorder(lambda _: [1.0])}, 1)  # type: ignore[arg-type, return-value]
 
 
-def test_a_problem_without_a_noise_variance_warns_that_no_noise_is_added() -> None:
+def test_compare_warns_if_a_problem_of_unknown_noise_gets_no_noise() -> None:
     made: Any = {"player": lambda _: Recorder(lambda t: [t % 5])}
     with pytest.warns(RuntimeWarning, match="levels: noise_variance is None.*added_noise = 0.0"):
         rows = compare(Levels(None), made, 1)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What questions are worth: the policies of a frontier, its table and picture, and the command."""
+"""The value of queries: policies of a frontier, its table, picture and command; other pictures."""
 
 from collections.abc import Sequence
 from io import BytesIO
@@ -53,7 +53,7 @@ def rows() -> pd.DataFrame:
 # --- the policies ---------------------------------------------------------------------------------
 
 
-def test_policies() -> None:
+def test_frontier_policies_combine_plans_and_budgets_without_repeats() -> None:
     assert frontier_policies([4, 0.5, 4], ["random", "kdpp", "random"]) == [
         "adaptive-gp-ucb",
         "sparq-gp-ucb",
@@ -67,7 +67,7 @@ def test_policies() -> None:
 # --- the table ------------------------------------------------------------------------------------
 
 
-def test_the_frontier_of_rows(rows: pd.DataFrame) -> None:
+def test_frontier_table_summarises_each_plan_and_budget(rows: pd.DataFrame) -> None:
     found = frontier_table(rows)
     assert list(found.columns) == [*SUMMARY, "plan", "budget"]
     assert found["policy"].tolist() == frontier_policies([1, 2], ["plausible", "random"])
@@ -80,7 +80,7 @@ def test_the_frontier_of_rows(rows: pd.DataFrame) -> None:
     mine = rows[rows["policy"] == "frugal-gp-ucb:queries_per_step=2,plan=random"]
     assert found["average_regret"].iloc[-1] == pytest.approx(mine["regret"].mean())
     assert found["queries_per_step"].iloc[-1] == pytest.approx(2.0)
-    # Nobody asks more than the budget; the first policy asks nobody.
+    # No policy queries more than its budget, and the first one does not query.
     asked = found[found["budget"].notna()]
     assert (asked["queries_per_step"] <= asked["budget"]).all()
     assert found["queries_per_step"].iloc[0] == 0.0 < found["queries_per_step"].iloc[1]
@@ -90,12 +90,12 @@ def test_the_frontier_of_rows(rows: pd.DataFrame) -> None:
 
 
 def curves(axes: Axes) -> dict[str, ErrorbarContainer]:
-    """What is drawn with an interval, by label."""
+    """Curves with intervals, by label."""
     made = [each for each in axes.containers if isinstance(each, ErrorbarContainer)]
     return {str(each.get_label()): each for each in made}
 
 
-def test_a_picture(rows: pd.DataFrame) -> None:
+def test_frontier_figure_draws_the_means_and_intervals_of_the_table(rows: pd.DataFrame) -> None:
     (axes,) = frontier_figure(rows, {SMALL: "ppb"}).axes
     summary = frontier_table(rows).set_index("policy")
     drawn = curves(axes)
@@ -128,7 +128,7 @@ def test_a_picture(rows: pd.DataFrame) -> None:
     assert axes.get_ylim()[0] == 0.0
 
 
-def test_curves_are_told_apart_without_colour(rows: pd.DataFrame) -> None:
+def test_frontier_figure_draws_each_plan_with_its_own_marker_and_colour(rows: pd.DataFrame) -> None:
     one = rows[rows["policy"].str.endswith("queries_per_step=1,plan=random")]
     many = pd.concat(
         [one.assign(policy=f"frugal-gp-ucb:queries_per_step=1,plan={plan}") for plan in PLANS]
@@ -142,7 +142,9 @@ def test_curves_are_told_apart_without_colour(rows: pd.DataFrame) -> None:
     assert axes.get_ylabel() == "average regret"  # in a unit that is not known
 
 
-def test_a_frontier_cut_short(rows: pd.DataFrame, tmp_path: Path) -> None:
+def test_frontier_figure_of_one_policy_and_one_seed_has_no_curve(
+    rows: pd.DataFrame, tmp_path: Path
+) -> None:
     # One policy and one seed, which has no interval, and no curve.
     figure = frontier_figure(rows[(rows["policy"] == "adaptive-gp-ucb") & (rows["seed"] == 0)])
     figure.savefig(tmp_path / "some.png", dpi=30)
@@ -156,7 +158,7 @@ def test_a_frontier_cut_short(rows: pd.DataFrame, tmp_path: Path) -> None:
 GIVEN: list[object] = ["frontier", SMALL, "--horizon", HORIZON, "--seeds", 1, "--jobs", 1]
 
 
-def test_the_command_prints_tables_and_writes_files(command: Command, tmp_path: Path) -> None:
+def test_frontier_command_prints_tables_and_writes_files(command: Command, tmp_path: Path) -> None:
     out = tmp_path / "new" / "folder"
     said = command(
         *GIVEN, "--budgets", 1, 2, "--plan", "plausible", "--plan", "random", "--out", out
@@ -171,7 +173,7 @@ def test_the_command_prints_tables_and_writes_files(command: Command, tmp_path: 
     assert table["policy"].tolist() == policies
 
 
-def test_a_frontier_that_is_interrupted(
+def test_frontier_command_keeps_finished_runs_after_an_interruption(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     given = [*GIVEN, "--budgets", 1, "--plan", "random", "--plan", "kdpp", "--out", tmp_path]
@@ -180,7 +182,7 @@ def test_a_frontier_that_is_interrupted(
     assert (said.status, said.out) == (130, "")
     assert "stopped before the first run was complete: there is nothing to show" in said.err
     assert list(tmp_path.iterdir()) == []
-    # What is done is kept: three of four.
+    # Three of four runs are kept.
     monkeypatch.setattr("tvbandits.cli.comparing.iterate", stopped_after(3))
     said = command(*given)
     assert said.status == 130
@@ -189,7 +191,7 @@ def test_a_frontier_that_is_interrupted(
     assert (tmp_path / "frontier.png").exists()
 
 
-# --- pictures: labelled, legible without colour, and whole in the corner cases
+# --- pictures: labelled, legible without colour, and complete in corner cases
 
 EIGHT = [
     *("uniform", "gp-ucb", "r-gp-ucb", "sw-gp-ucb"),
@@ -237,7 +239,7 @@ def without_colour(line: Line2D) -> tuple[object, ...]:
 
 
 def looks(policies: Sequence[str]) -> dict[str, tuple[object, ...]]:
-    """How each policy is drawn among the others."""
+    """The style of each policy among the others."""
     (axes,) = regret_figure(make_rows(policies, seeds=1, horizon=9)).axes
     found = drawn(axes)
     assert names(axes) == list(policies)
@@ -252,7 +254,7 @@ def names(axes: Axes) -> list[str]:
 
 
 def assert_legible(figure: Figure) -> None:
-    """Legends lie within the picture and beside the curves, and list these as they end."""
+    """Legends are inside the picture, beside the curves, and in the order of their last values."""
     canvas = figure.canvas
     canvas.draw()
     renderer = canvas.get_renderer()
@@ -270,7 +272,7 @@ def assert_legible(figure: Figure) -> None:
         assert [ends[name] for name in listed(axes)] == sorted(ends.values(), reverse=True)
 
 
-def test_lines_are_means_over_seeds() -> None:
+def test_regret_figure_draws_means_over_seeds() -> None:
     rows = make_rows(["a", "b"], seeds=4)
     (axes,) = regret_figure(rows).axes
     for line, policy in zip(drawn(axes), "ab", strict=True):
@@ -280,7 +282,7 @@ def test_lines_are_means_over_seeds() -> None:
         np.testing.assert_array_equal(np.asarray(line.get_xdata()), np.arange(1, 41))
 
 
-def test_references_within_sight_and_not_twice() -> None:
+def test_regret_figure_draws_references_once_and_within_its_limits() -> None:
     references = {"p": References(1.0, 5.0, 0.2, 0.3)}
     (axes,) = regret_figure(make_rows(["gp-ucb"]), references).axes
     assert set(names(axes)) == {"gp-ucb", *(label for label, _ in REFERENCES.values())}
@@ -294,7 +296,9 @@ def test_references_within_sight_and_not_twice() -> None:
 @pytest.mark.parametrize(
     ("horizon", "seeds", "levels"), [(1, 1, None), (1, 2, 0.0), (2, 1, -1.0), (3, 2, None)]
 )
-def test_few_steps_few_seeds_no_regret(horizon: int, seeds: int, levels: float | None) -> None:
+def test_regret_figure_is_legible_for_few_steps_few_seeds_or_zero_regret(
+    horizon: int, seeds: int, levels: float | None
+) -> None:
     rows = make_rows(horizon=horizon, seeds=seeds, levels=levels)
     figure = regret_figure(rows, {"p": References(1, 0.4, 0.1, 0.2)})
     assert_legible(figure)
@@ -305,7 +309,7 @@ def test_few_steps_few_seeds_no_regret(horizon: int, seeds: int, levels: float |
         assert (axes.get_ylim()[0] <= np.asarray(line.get_ydata(), dtype=float)).all()
 
 
-def test_a_panel_for_each_problem_and_width() -> None:
+def test_regret_figure_has_a_panel_for_each_problem_and_width() -> None:
     rows = pd.concat(
         [make_rows(), make_rows(problem="q" * 300), make_rows(width="2")], ignore_index=True
     )
@@ -321,7 +325,7 @@ def test_a_panel_for_each_problem_and_width() -> None:
         assert axes.title.get_window_extent().width < figure.bbox.width
 
 
-def test_long_names_and_dollars() -> None:
+def test_regret_figure_shortens_long_names_and_shows_dollars_as_text() -> None:
     policies = ["x" * 300, "sw-gp-ucb:" + "window=40," * 30, "$a_$b", "short"]
     figure = regret_figure(make_rows(policies, problem="$p$_"), None, {"$p$_": "$"})
     assert_legible(figure)
@@ -332,10 +336,10 @@ def test_long_names_and_dollars() -> None:
     assert found[1].startswith("sw-gp-ucb:window=40")
 
 
-# --- a style belongs to the policy
+# --- each policy has its own style
 
 
-def test_styles_of_all_policies_differ_without_colour_and_are_seen_on_white() -> None:
+def test_styles_of_all_policies_differ_without_colour_and_contrast_with_white() -> None:
     everyone = styles_of([*POLICIES, *(f"policy-{i}" for i in range(60))])
     looks = {
         (str(each["linestyle"]), each["marker"], each["linewidth"]) for each in everyone.values()
@@ -347,15 +351,15 @@ def test_styles_of_all_policies_differ_without_colour_and_are_seen_on_white() ->
     assert contrast.min() > 2.9
 
 
-def test_styles_of_three_policies_never_share_a_colour() -> None:
-    """Nor colours that look alike: of RGB, less than a tenth apart."""
+def test_styles_of_at_most_two_policies_share_a_colour() -> None:
+    """Two colours count as one if their distance in RGB is less than 0.1."""
     colours = np.array([to_rgb(style["color"]) for style in styles_of(POLICIES).values()])
     alike = np.linalg.norm(colours[:, None] - colours[None], axis=2) < 0.1
     assert alike.sum(axis=1).max() <= 2
 
 
-def test_policies_of_one_marker_never_have_one_hue() -> None:
-    """Hues are a share of a circle; those of one marker are a twentieth apart, for all that are free."""
+def test_styles_with_one_marker_have_different_hues() -> None:
+    """Hues lie on a circle of length 1, and those of one marker differ by more than 0.05."""
     styles = list(styles_of([*POLICIES, *(f"own-{i}" for i in range(15))]).values())
     hues = np.array([rgb_to_hsv(to_rgb(each["color"]))[0] for each in styles])
     for marker in MARKERS:
@@ -364,7 +368,7 @@ def test_policies_of_one_marker_never_have_one_hue() -> None:
         assert np.minimum(apart, 1 - apart).min(initial=1.0) > 0.05, marker
 
 
-def test_styles_on_a_dark_ground_are_seen_on_it() -> None:
+def test_styles_on_a_dark_background_contrast_with_it() -> None:
     light = styles_of(POLICIES)
     with style.context(["dark_background", {"axes.facecolor": "#16191a"}]):
         dark = styles_of(POLICIES)
@@ -376,8 +380,8 @@ def test_styles_on_a_dark_ground_are_seen_on_it() -> None:
         assert [each[part] for part in same] == [light[name][part] for part in same]
 
 
-def test_ranks_on_a_dark_ground_are_seen_on_it() -> None:
-    """Points and their band: ink of the style, of which the band lets the ground through."""
+def test_rank_figure_contrasts_with_light_and_dark_backgrounds() -> None:
+    """Points have the text colour of the style, and their band is translucent."""
     ranked = mean_ranks(pd.DataFrame(np.random.default_rng(0).random((6, 3)), columns=[*"abc"]))
     for name in ("default", "dark_background"):
         with style.context(name):
@@ -393,13 +397,13 @@ def test_ranks_on_a_dark_ground_are_seen_on_it() -> None:
 
 
 def contrast_base(colour: str) -> float:
-    """The luminance of a colour as the rules for contrast take it."""
+    """The relative luminance of a colour, as defined for contrast by WCAG."""
     values = np.array(to_rgb(colour))
     linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
     return float(linear @ [0.2126, 0.7152, 0.0722])
 
 
-def test_pictures_are_drawn_into_axes_of_a_user() -> None:
+def test_regret_figure_and_beliefs_draw_into_given_axes() -> None:
     figure = Figure()
     first, second = figure.subplots(1, 2)
     rows = make_rows(["gp-ucb", "uniform"])
@@ -416,7 +420,7 @@ def test_pictures_are_drawn_into_axes_of_a_user() -> None:
     figure.savefig("/dev/null", format="png")
 
 
-def test_axes_that_cannot_hold_a_picture_are_refused() -> None:
+def test_regret_figure_and_beliefs_refuse_axes_that_cannot_hold_them() -> None:
     ax = Figure().add_subplot()
     several = pd.concat([make_rows(["a"]), make_rows(["a"], problem="q")])
     assert_refused(
@@ -434,7 +438,7 @@ def test_axes_that_cannot_hold_a_picture_are_refused() -> None:
     assert not ax.has_data()
 
 
-def test_references_of_another_kind_are_refused_before_anything_is_drawn() -> None:
+def test_regret_figure_refuses_invalid_references_before_it_draws() -> None:
     ax, numbers = Figure().add_subplot(), References(1, 2, 3, 4)._asdict()
     rows = make_rows(["a"])
     match = r"references of p .*References\(\*\*values\).*'uniform': 1"
@@ -443,7 +447,7 @@ def test_references_of_another_kind_are_refused_before_anything_is_drawn() -> No
     assert ax.get_title(loc="left") == ""
 
 
-def test_a_policy_looks_the_same_in_all_company() -> None:
+def test_regret_figure_draws_a_policy_alike_among_any_others() -> None:
     everyone = looks(list(POLICIES))
     assert looks(list(POLICIES)[::-1]) == everyone
     for company in (["thompson", "uniform"], ["mine", "bkb", "sw-gp-ucb:window=4"]):
@@ -453,7 +457,7 @@ def test_a_policy_looks_the_same_in_all_company() -> None:
 
 
 @pytest.mark.parametrize("plain", [0, 2, None])
-def test_other_settings_of_a_policy_get_free_styles(plain: int | None) -> None:
+def test_regret_figure_gives_other_settings_of_a_policy_unused_styles(plain: int | None) -> None:
     policies = ["sw-gp-ucb:window=40", "sw-gp-ucb:window=80", "mine"]
     if plain is not None:
         policies.insert(plain, "sw-gp-ucb")
@@ -467,7 +471,9 @@ def test_other_settings_of_a_policy_get_free_styles(plain: int | None) -> None:
 
 
 @pytest.mark.parametrize(("count", "level"), [(3, 1.0), (8, 0.0), (8, 1e6), (24, None)])
-def test_labels_show_their_curves(count: int, level: float | None) -> None:
+def test_regret_figure_legend_shows_the_style_of_each_curve(
+    count: int, level: float | None
+) -> None:
     policies = [*POLICIES, *(f"own-{i}" for i in range(10))][:count]
     rows = make_rows(policies, levels=level)
     figure = regret_figure(rows, {"p": References(1.05, 0.99, 0.98, 0.97)})
@@ -482,10 +488,10 @@ def test_labels_show_their_curves(count: int, level: float | None) -> None:
         assert shown[policy].get_color() == styles[policy]["color"]
 
 
-# --- comparisons that were cut short
+# --- figures in notebooks
 
 
-def test_a_figure_is_a_picture_in_a_notebook() -> None:
+def test_figures_show_themselves_as_png_in_a_notebook() -> None:
     ranked = mean_ranks(pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 3.0]}))
     bandit = gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=0.1)
     for figure in (regret_figure(make_rows()), rank_figure(ranked), beliefs(bandit)):

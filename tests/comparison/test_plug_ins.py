@@ -1,4 +1,4 @@
-"""Code of a user's own is part of what makes a run the same: its source is kept with the runs."""
+"""Runs of plug-ins are repeated if their sources change, whose checksums are saved with the runs."""
 
 import json
 import sys
@@ -41,7 +41,7 @@ ALL = {
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The current folder, with modules of a user's own."""
+    """The current folder, with the modules of plug-ins."""
     (tmp_path / "paper_parts").mkdir()
     for name, text in MODULES.items():
         (tmp_path / name).write_text(text)
@@ -65,11 +65,11 @@ def play(command: Command) -> Any:
     return lambda: command(*given)
 
 
-def test_compare_keeps_the_sources_of_plug_ins(folder: Path, play: Any) -> None:
+def test_compare_command_saves_the_checksums_of_plug_in_sources(folder: Path, play: Any) -> None:
     assert play().status == 0
     saved = sources(folder / "done")
     assert {name for each in saved.values() for name in each} == ALL
-    # A policy has the sources of what it takes: no width and no expert, or a width of its own.
+    # The sources of a policy include those of its own width, but of no width or expert it does not use.
     assert {label: set(each) for label, each in saved.items() if label != "paper:maker"} == {
         "paper_problem:problem": {"paper_problem"},
         "gp-ucb:beta=paper_other:width": {"paper_other"},
@@ -92,7 +92,7 @@ def rows_of(folder: Path) -> pd.DataFrame:
 @pytest.mark.parametrize(
     "name", ["paper.py", "paper_parts/inner.py", "paper_problem.py", "paper_other.py"]
 )
-def test_compare_plays_again_what_a_changed_plug_in_played(
+def test_compare_command_repeats_the_runs_of_a_changed_plug_in(
     folder: Path, play: Any, name: str
 ) -> None:
     assert play().status == 0
@@ -110,7 +110,7 @@ def test_compare_plays_again_what_a_changed_plug_in_played(
 
 
 @pytest.mark.parametrize(("name", "again"), [("paper_width", 3), ("paper_expert", 2)])
-def test_compare_plays_again_with_a_changed_width_or_expert_what_takes_it(
+def test_compare_command_repeats_the_runs_that_use_a_changed_width_or_expert(
     folder: Path, command: Command, name: str, again: int
 ) -> None:
     def play() -> Any:
@@ -128,7 +128,7 @@ def test_compare_plays_again_with_a_changed_width_or_expert_what_takes_it(
     assert left == f"{5 - again} of 5 runs exist already"
 
 
-def test_compare_plays_the_new_code_of_a_changed_plug_in(folder: Path, play: Any) -> None:
+def test_compare_command_runs_the_new_code_of_a_changed_plug_in(folder: Path, play: Any) -> None:
     assert play().status == 0
     for policy in ("uniform", "eps-greedy"):
         (folder / "paper.py").write_text(MODULES["paper.py"].replace("uniform", policy))
@@ -143,7 +143,7 @@ def test_compare_plays_the_new_code_of_a_changed_plug_in(folder: Path, play: Any
         assert set(rows["policy"]) == {*("paper:maker", "uniform", "gp-ucb:beta=paper_other:width")}
 
 
-def test_compare_plays_a_changed_plug_in_again_after_an_interruption(
+def test_compare_command_repeats_a_changed_plug_in_after_an_interruption(
     folder: Path, play: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(plan: Comparison, there: Any) -> Any:
@@ -154,9 +154,8 @@ def test_compare_plays_a_changed_plug_in_again_after_an_interruption(
         context.setattr("tvbandits.cli.comparing.iterate", interrupted)
         assert play().status == 130
     (folder / "paper.py").write_text("changed = True\n" + MODULES["paper.py"])
-    with (
-        monkeypatch.context() as context
-    ):  # stopped before it was played again: nothing old is left
+    # Stopped before its run was repeated: the old run is gone.
+    with monkeypatch.context() as context:
         context.setattr("tvbandits.cli.comparing.iterate", lambda *_: iter(()))
         assert "paper has changed: 1 run of it" in play().err
     assert "exist already" not in play().err
@@ -165,7 +164,9 @@ def test_compare_plays_a_changed_plug_in_again_after_an_interruption(
     )
 
 
-def test_compare_removes_a_changed_policy_that_it_does_not_name(folder: Path, command: Any) -> None:
+def test_compare_command_removes_runs_of_a_changed_policy_that_is_not_named(
+    folder: Path, command: Any
+) -> None:
     shared = ("compare", "drifting-bump:candidates=21", "--horizon=3", "--seeds=1", "--jobs=1")
     assert command(*shared, "--policy=paper:maker", "--out=done").status == 0
     (folder / "paper_parts" / "inner.py").write_text("WIDTH = 2.0\n")
@@ -175,7 +176,7 @@ def test_compare_removes_a_changed_policy_that_it_does_not_name(folder: Path, co
     assert set(rows_of(folder / "done")["policy"]) == {"uniform"}
 
 
-def test_a_policy_whose_module_cannot_be_found_stays(
+def test_compare_command_keeps_runs_of_a_policy_with_a_missing_module(
     folder: Path, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shared = ("compare", "drifting-bump:candidates=21", "--horizon=3", "--seeds=1", "--jobs=1")
@@ -187,14 +188,16 @@ def test_a_policy_whose_module_cannot_be_found_stays(
     assert set(rows_of(folder / "done")["policy"]) == {"paper:maker", "uniform"}
 
 
-def test_board_plays_a_newcomer_again_that_was_changed(folder: Path, command: Command) -> None:
+def test_board_command_repeats_the_runs_of_a_changed_added_policy(
+    folder: Path, command: Command
+) -> None:
     def play(*more: str) -> Any:
         given = ("--problem=drifting-bump:candidates=21", "--only=uniform", "--only=eps-greedy")
         more = ("--horizon=3", "--seeds=2", "--jobs=1", "--out=done", *more)
         return command("board", "quick", *given, *more)
 
     assert play().status == 0
-    assert play("--policy=paper:maker").status == 0  # a board may take up another one
+    assert play("--policy=paper:maker").status == 0  # a board accepts another policy
     assert play("--policy=paper_two:maker").status == 2  # no such module
     assert set(sources(folder / "done")["paper:maker"]) >= {"paper", "paper_parts.inner"}
     (folder / "paper.py").write_text(MODULES["paper.py"] + "# changed\n")
@@ -203,7 +206,7 @@ def test_board_plays_a_newcomer_again_that_was_changed(folder: Path, command: Co
     assert "4 of 6 runs exist already" in said
 
 
-def test_a_store_keeps_the_sources_of_all_its_runs(tmp_path: Path) -> None:
+def test_run_store_keeps_the_sources_of_all_its_runs(tmp_path: Path) -> None:
     plan = Comparison(DriftingBump(candidates=21), ["uniform", "eps-greedy"], 1, 3)
     uniform, greedy = iterate(plan)
 
@@ -221,7 +224,7 @@ def test_a_store_keeps_the_sources_of_all_its_runs(tmp_path: Path) -> None:
     assert list(store(a=1).load()) == [greedy.key]
 
 
-def test_equal_information_plays_all_again_with_a_changed_policy(tmp_path: Path) -> None:
+def test_run_store_with_equal_information_removes_all_runs_after_any_change(tmp_path: Path) -> None:
     plan = Comparison(DriftingBump(candidates=21), ["uniform", "eps-greedy"], 1, 3)
     keys = [run.key for run in iterate(plan)]
     arguments = {"equal_information": True, "policies": list(plan.policies)}
@@ -236,9 +239,7 @@ def test_equal_information_plays_all_again_with_a_changed_policy(tmp_path: Path)
     )
 
 
-def test_compare_takes_problems_by_the_names_of_the_command_line(
-    folder: Path, command: Command
-) -> None:
+def test_compare_accepts_problem_names_of_the_command_line(folder: Path, command: Command) -> None:
     texts = ["paper_problem:problem", "Drifting-Bump:candidates=21"]
     out = [
         "--policy=uniform",
@@ -268,11 +269,11 @@ def test_compare_takes_problems_by_the_names_of_the_command_line(
     ],
 )
 @pytest.mark.usefixtures("folder")
-def test_compare_refuses_the_name_of_no_problem(problems: Any, match: str) -> None:
+def test_compare_refuses_an_invalid_problem_name(problems: Any, match: str) -> None:
     assert_refused(ValueError, match, compare, problems, "uniform", 1)
 
 
-def test_sources_are_all_that_a_module_imports_and_no_other_text(folder: Path) -> None:
+def test_sources_of_a_module_include_its_imports_without_importing_them(folder: Path) -> None:
     (folder / "lazy.py").write_text("def maker(setting):\n    from paper_parts import inner\n")
     (folder / "broken.py").write_text("def (")
     assert set(sources_of(["lazy:maker"])) == {"lazy", "paper_parts", "paper_parts.inner"}
@@ -282,9 +283,9 @@ def test_sources_are_all_that_a_module_imports_and_no_other_text(folder: Path) -
     assert sources_of(["table:points.csv:noise=1"]) == {"points.csv": zlib.crc32(b"1,2\n")}
 
 
-def test_sources_of_what_is_no_plug_in_are_left_out(folder: Path) -> None:
+@pytest.mark.usefixtures("folder")
+def test_sources_of_omits_texts_without_a_plug_in_and_imports_of_installed_packages() -> None:
     texts = ["gp-ucb", "lifted:hartmann3", "table:points.csv", "sw-gp-ucb:window=40", "no_such:one"]
     assert sources_of(texts) == {}
     assert sources_of(["tvbandits.policies:POLICIES"]) == {}
     assert set(sources_of(["x:kernel=sklearn.base:clone"])) == {"sklearn.base"}
-    assert folder.is_dir()

@@ -1,4 +1,4 @@
-"""Runs kept on disk, engines that give equal rows, and the board on the command line."""
+"""Saved runs, equal rows on a cluster, the board command, and the files of a comparison."""
 
 import contextlib
 import gzip
@@ -50,18 +50,18 @@ def plain(runs: Any) -> dict[Any, Any]:
     }
 
 
-def test_finished_runs_are_left_out() -> None:
+def test_iterate_omits_finished_runs() -> None:
     assert {run.key for run in iterate(PLAN, PLAN.runs[2:])} == set(PLAN.runs[:2])
 
 
-def test_a_store_gives_back_what_it_was_given_to_the_last_bit(tmp_path: Path) -> None:
+def test_run_store_loads_saved_runs_bitwise(tmp_path: Path) -> None:
     runs = list(RunStore(tmp_path, {"x": 1}, PLAN.steps).save_each(iterate(PLAN)))
     assert len(list((tmp_path / "runs").glob("*.csv.gz"))) == len(runs)
     again = RunStore(tmp_path, {"x": 1}, PLAN.steps).load()
     assert plain(Run(*key, rows) for key, rows in again.items()) == plain(runs)
 
 
-def test_damaged_and_short_files_count_as_missing(tmp_path: Path) -> None:
+def test_run_store_ignores_damaged_and_short_files(tmp_path: Path) -> None:
     store = RunStore(tmp_path, {}, PLAN.steps)
     run = next(iterate(PLAN))
     store.save(run)
@@ -79,11 +79,11 @@ def test_damaged_and_short_files_count_as_missing(tmp_path: Path) -> None:
     assert store.load() == {}
 
 
-def test_runs_of_another_comparison_are_refused(tmp_path: Path) -> None:
+def test_run_store_refuses_runs_of_another_comparison(tmp_path: Path) -> None:
     RunStore(tmp_path, {"horizon": 5}, PLAN.steps).save(next(iterate(PLAN)))
     with pytest.raises(ValueError, match=r"horizon .*5.* 6"):
         RunStore(tmp_path, {"horizon": 6}, PLAN.steps)
-    kept = RunStore(tmp_path, {"horizon": 5}, PLAN.steps).load()  # nothing of it is lost
+    kept = RunStore(tmp_path, {"horizon": 5}, PLAN.steps).load()
     assert list(kept) == PLAN.runs[:1]
     (tmp_path / files.RUN).write_text("{")
     assert_refused(ValueError, "cannot be read", RunStore, tmp_path, {"horizon": 5}, PLAN.steps)
@@ -93,7 +93,7 @@ def test_runs_of_another_comparison_are_refused(tmp_path: Path) -> None:
 
 
 class KillsItsWorkerOnce:
-    """A maker that kills the process it is called in, the first time."""
+    """A maker whose first call kills its process."""
 
     def __init__(self, mark: Path) -> None:
         self.mark = mark
@@ -107,7 +107,9 @@ class KillsItsWorkerOnce:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_rows_are_the_same_on_dask_and_a_killed_workers_run_is_played_again(tmp_path: Path) -> None:
+def test_play_on_cluster_gives_equal_rows_and_repeats_the_run_of_a_killed_worker(
+    tmp_path: Path,
+) -> None:
     distributed = pytest.importorskip("distributed")
     killed = {"uniform": KillsItsWorkerOnce(tmp_path / "mark")}
     plan = Comparison(DriftingBump(candidates=21), killed, 2, 5)
@@ -124,7 +126,7 @@ def test_rows_are_the_same_on_dask_and_a_killed_workers_run_is_played_again(tmp_
 
 
 @pytest.mark.parametrize("where", ["", "local", "local:2", "somewhere", "http://x:1"])
-def test_clusters_that_are_none(where: str) -> None:
+def test_play_on_cluster_refuses_an_invalid_address(where: str) -> None:
     assert_refused(ValueError, "--cluster must ", lambda: next(play_on_cluster(where, [], [])))
 
 
@@ -138,7 +140,7 @@ def small(**changes: Any) -> None:
     comparing.board(replace(given, **changes))
 
 
-def test_a_board_is_resumed_and_a_newcomer_gets_its_row(
+def test_board_command_resumes_and_adds_a_row_for_another_policy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", ["tvbandits", "board", "quick"])
@@ -169,7 +171,7 @@ def test_a_board_is_resumed_and_a_newcomer_gets_its_row(
         assert (out / name).stat().st_size > 5000
 
 
-def test_a_width_that_is_found_out_by_seed_is_one_policys() -> None:
+def test_board_groups_widths_that_vary_by_seed_under_one_policy() -> None:
     problem = Exoskeleton(candidates=11)
 
     def wide(setting: Setting) -> Bandit:
@@ -187,21 +189,23 @@ def test_a_width_that_is_found_out_by_seed_is_one_policys() -> None:
     assert [panel.width for panel in panels_of(rows)] == ["several widths"]
 
 
-def test_unknown_suites_are_named(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+def test_board_command_refuses_an_unknown_suite_by_its_name(
+    capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> None:
     monkeypatch.setattr("sys.argv", ["tvbandits", "board", "slow"])
     assert_refused(SystemExit, "2", main)
     assert 'SUITE must be one of quick, paper, peaks, got "slow"' in capsys.readouterr().err
 
 
-def test_suites_name_what_there_is() -> None:
+def test_suites_name_existing_problems_and_policies() -> None:
     for suite in suites.SUITES.values():
         for text in suite.problems:
-            assert make_problem(text, [], None).horizon  # each option is one that the problem has
+            assert make_problem(text, [], None).horizon
         for text in suite.policies:
             assert find_spec("policy", text, POLICIES)
 
 
-# --- the files of a comparison: whole or absent, and read back as they were written
+# --- the files of a comparison: complete or absent, and read as they were written
 
 REFERENCES = {"1": References(1.25, 0.1 + 0.2, math.pi, 1 / 3)}
 UNITS = {"1": "ppb"}
@@ -211,7 +215,7 @@ FILES = {files.ROWS, files.SUMMARY, files.PICTURE, files.RUN}
 
 @pytest.fixture(scope="module")
 def rows() -> pd.DataFrame:
-    """Labels are chosen to be taken for something else."""
+    """Rows whose labels look like a number and a missing value."""
     names = ["uniform", "sparq-gp-ucb"]
     made = compare({"1": DriftingBump(51, horizon=6)}, names, [4, 2], beta=2)
     return made.assign(policy=made["policy"].replace({"uniform": "NA"}))
@@ -230,7 +234,7 @@ def write(out: Path, rows: pd.DataFrame) -> None:
     files.write_picture(out, plots.regret_figure(rows, REFERENCES, UNITS))
 
 
-def test_what_is_written_is_read_again(rows: pd.DataFrame, tmp_path: Path) -> None:
+def test_files_read_returns_the_written_comparison(rows: pd.DataFrame, tmp_path: Path) -> None:
     out = tmp_path / "new" / "deep"
     write(out, rows)
     assert {path.name for path in out.iterdir()} == FILES
@@ -243,7 +247,7 @@ def test_what_is_written_is_read_again(rows: pd.DataFrame, tmp_path: Path) -> No
     assert found["width"].unique().tolist() == ["none", "2"]
 
 
-def test_the_same_rows_make_the_same_files(rows: pd.DataFrame, tmp_path: Path) -> None:
+def test_files_write_gives_equal_bytes_for_equal_rows(rows: pd.DataFrame, tmp_path: Path) -> None:
     for name in ("a", "b"):
         write(tmp_path / name, rows)
     for name in FILES:
@@ -252,7 +256,7 @@ def test_the_same_rows_make_the_same_files(rows: pd.DataFrame, tmp_path: Path) -
 
 @pytest.mark.parametrize("failing", ["to_csv", "savefig", "write_text"])
 @pytest.mark.parametrize("before", [True, False])
-def test_a_failure_while_writing_leaves_whole_files(
+def test_files_write_leaves_complete_files_after_a_failure(
     rows: pd.DataFrame, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str, before: bool
 ) -> None:
     if before:
@@ -276,13 +280,13 @@ def test_a_failure_while_writing_leaves_whole_files(
     assert b"half of it" not in left.values()
     broken = {"to_csv": files.ROWS, "savefig": files.PICTURE, "write_text": files.RUN}[failing]
     assert left.get(broken) == old.get(broken)
-    RunStore(tmp_path, ARGUMENTS, {})  # says nothing: it can be resumed
+    RunStore(tmp_path, ARGUMENTS, {})  # raises nothing, so the comparison can be resumed
 
 
 # --- folders
 
 
-def test_a_writable_folder_is_left_as_it_is(tmp_path: Path) -> None:
+def test_writable_folder_leaves_the_folder_unchanged(tmp_path: Path) -> None:
     assert files.writable_folder(tmp_path) == tmp_path
     new = tmp_path / "a" / "b"
     assert files.writable_folder(new) == new
@@ -337,7 +341,9 @@ NUMBERS = '{"uniform": 1, "best_fixed": 1, "last_best": 1, "all_read": %s}'
         record('{"references": {}, "units": {}, "arguments": "ab"}'),
     ],
 )
-def test_damaged_files(whole: Path, tmp_path: Path, damage: Callable[[Path], None]) -> None:
+def test_files_read_report_and_run_store_refuse_damaged_files(
+    whole: Path, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
     shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     damage(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -349,7 +355,7 @@ def test_damaged_files(whole: Path, tmp_path: Path, damage: Callable[[Path], Non
 @pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("name", ["arguments", "versions", "tvbandits"])
 @pytest.mark.parametrize("value", [5, None, ["a"], {"problems": 5, "policies": 5, "data": 5}])
-def test_a_report_of_a_record_with_a_wrong_type_is_refused_or_made(
+def test_comparison_report_handles_a_record_with_a_value_of_the_wrong_type(
     whole: Path, tmp_path: Path, name: str, value: Any
 ) -> None:
     shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
@@ -363,7 +369,9 @@ def test_a_report_of_a_record_with_a_wrong_type_is_refused_or_made(
 
 
 @pytest.mark.parametrize("value", ["ab", 5, [1], None])
-def test_going_on_with_arguments_of_a_wrong_type_is_refused(tmp_path: Path, value: object) -> None:
+def test_run_store_refuses_recorded_arguments_of_the_wrong_type(
+    tmp_path: Path, value: object
+) -> None:
     record = json.dumps({"tvbandits": "1", "arguments": value})
     (tmp_path / files.RUN).write_text(record)
     assert_refused(ValueError, files.RUN, files.RunStore, tmp_path, {}, {})

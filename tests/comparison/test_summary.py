@@ -103,7 +103,7 @@ def plainly(rows: list[dict[str, Any]], problem: str, policy: str) -> dict[str, 
 
 @pytest.mark.parametrize("seeds", [1, 2, 5])
 @pytest.mark.parametrize("horizon", [1, 4, 5, 23])
-def test_summary_against_loops(seeds: int, horizon: int) -> None:
+def test_summarise_matches_plain_loops(seeds: int, horizon: int) -> None:
     rows = make_rows(seeds, horizon)
     found = summarise(rows)
     plain = rows.to_dict("records")
@@ -114,7 +114,7 @@ def test_summary_against_loops(seeds: int, horizon: int) -> None:
     assert found["average_regret_ci95"].isna().all() == (seeds == 1)
 
 
-def test_widths_are_kept_apart() -> None:
+def test_summarise_separates_widths() -> None:
     rows = make_rows(2, 3)
     rows = pd.concat([rows, rows.assign(width="2", regret=0.0)])
     found = summarise(rows)
@@ -141,7 +141,7 @@ def plain_references(problem: Any, points: np.ndarray, horizon: int) -> tuple[fl
     return uniform, float(fixed.min()), followed, float(forecast)
 
 
-def test_references_of_candidates() -> None:
+def test_problem_references_of_candidates_match_plain_loops() -> None:
     problem = DriftingBump(candidates=60, horizon=40)
     expected = plain_references(problem, problem.domain.X, 40)  # type: ignore[union-attr]
     np.testing.assert_allclose(problem_references(problem)[:4], expected, rtol=1e-12)
@@ -149,7 +149,7 @@ def test_references_of_candidates() -> None:
     np.testing.assert_allclose(problem_references(problem, 5, 7)[:4], shorter, rtol=1e-12)
 
 
-def test_references_of_a_random_problem_are_means_over_seeds() -> None:
+def test_problem_references_of_a_random_problem_are_means_over_seeds() -> None:
     problem = GPDrift(points_per_axis=4, horizon=30)
     each = [plain_references(problem.realise(s), problem.domain.X, 30) for s in (3, 5, 8)]
     found = problem_references(problem, [3, 5, 8])
@@ -157,14 +157,14 @@ def test_references_of_a_random_problem_are_means_over_seeds() -> None:
     assert problem_references(problem, 1) != problem_references(problem, 2)
 
 
-def test_references_of_a_box_are_near_those_of_a_fine_grid() -> None:
+def test_problem_references_of_a_box_are_close_to_those_of_a_fine_grid() -> None:
     fine = problem_references(DriftingBump(candidates=5001, horizon=100))
     box = problem_references(DriftingBump(candidates=0, horizon=100))
     np.testing.assert_allclose(box[:4], fine[:4], atol=0.03)
     assert box != fine
 
 
-def test_seeds() -> None:
+def test_as_seeds_accepts_a_number_or_a_sequence() -> None:
     assert as_seeds(3) == as_seeds(np.int64(3)) == [0, 1, 2]  # type: ignore[arg-type]
     assert as_seeds((7, 2)) == as_seeds(np.array([7, 2])) == [7, 2]  # type: ignore[arg-type]
 
@@ -172,16 +172,16 @@ def test_seeds() -> None:
 @pytest.mark.parametrize(
     "wrong", [0, -2, True, 1.5, [1.5], "3", b"3", None, {"a": 1}, [3, -1], [], [1, 1]]
 )
-def test_seeds_that_are_none(wrong: Any) -> None:
+def test_as_seeds_refuses_invalid_seeds(wrong: Any) -> None:
     assert_refused(ValueError, "seeds must", as_seeds, wrong)
 
 
-def test_count_text() -> None:
+def test_count_text_shows_one_number_or_a_range() -> None:
     for numbers, text in (([1], "1 seed"), ([5, 5], "5 seeds"), ([5, 1, 3], "1-5 seeds")):
         assert count_text(iter(numbers), "seed") == text
 
 
-def test_differences_are_those_of_the_summary() -> None:
+def test_pairwise_differences_match_the_means_of_summarise() -> None:
     rows = compare(DriftingBump(candidates=41, horizon=5), ["uniform", "gp-ucb"], 2)
     assert rows["t"].to_list() == [1, 2, 3, 4, 5] * 4
     (pair,) = pairwise_differences(rows, "uniform").to_dict(orient="records")
@@ -189,7 +189,7 @@ def test_differences_are_those_of_the_summary() -> None:
     assert pair["difference"] == pytest.approx(means["gp-ucb"] - means["uniform"])
 
 
-def test_references_of_a_problem_with_limits_keep_to_them() -> None:
+def test_problem_references_of_a_problem_with_limits_satisfy_them() -> None:
     problem = HeatPump(horizon=30)
     allowed = np.array([problem.limit.holds(problem.outcome_at(t)) for t in range(1, 31)])
     values = np.array([problem.rewards_at(t) for t in range(1, 31)])
@@ -207,7 +207,7 @@ TABLE = pd.DataFrame(
 )
 
 
-def test_mean_ranks_and_the_critical_difference() -> None:
+def test_mean_ranks_match_hand_calculation_and_published_critical_differences() -> None:
     found = mean_ranks(TABLE)
     # Ranks: (1 2 3), (1.5 1.5 3), (3 1 2), (1 2 3).
     assert found.mean.to_dict() == {"a": 1.625, "b": 1.625, "c": 2.75}
@@ -221,14 +221,14 @@ def test_mean_ranks_and_the_critical_difference() -> None:
     assert alone.mean["a"] == 1.0
 
 
-def test_profiles_count_problems() -> None:
+def test_performance_profile_is_the_share_of_problems() -> None:
     found = performance_profile(TABLE, [1.0, 2.0, 3.0])
     assert found["a"].to_list() == [0.75, 0.75, 1.0]
     assert found["b"].to_list() == [0.5, 0.75, 0.75]  # nothing is near a regret of 0
     assert found["c"].to_list() == [0.0, 0.25, 0.75]
 
 
-def test_what_speaks_against_ours_comes_first() -> None:
+def test_winners_sort_problems_by_the_regret_of_ours_over_the_best() -> None:
     found = winners(TABLE, ["b"])
     assert found["problem"].to_list() == ["p", "q", "r", "s"]
     assert found["times_the_best"].to_list()[:3] == [2.0, 1.0, 1.0]
@@ -246,7 +246,7 @@ def rows_of(runs: dict[tuple[str, str, int], list[float]]) -> pd.DataFrame:
     )
 
 
-def test_policies_are_paired_by_seed() -> None:
+def test_by_problem_and_pairwise_differences_pair_policies_by_seed() -> None:
     runs = {("p", "x", 0): [1.0, 3.0], ("p", "x", 1): [2.0, 2.0], ("p", "y", 0): [1.0, 1.0]}
     rows = rows_of(runs | {("p", "y", 1): [4.0, 4.0], ("p", "y", 2): [9.0, 9.0]})
     table = by_problem(rows)
@@ -298,7 +298,7 @@ def text(folder: Path) -> str:
     return comparison_report(folder)
 
 
-def test_the_table_is_the_summary(folder: Path, text: str) -> None:
+def test_comparison_report_shows_the_summary_as_its_table(folder: Path, text: str) -> None:
     lines = summarise(files.read(folder).rows).sort_values("average_regret")
     rows = [re.findall(r"<t[dh][^>]*>([^<]+)", row) for row in text.split("<tr")[1:]]
     shown = {html.unescape(row[0]): row for row in reversed(rows) if row}
@@ -310,12 +310,12 @@ def test_the_table_is_the_summary(folder: Path, text: str) -> None:
     assert names[::-1] == lines["policy"].to_list()
 
 
-def test_the_picture_is_in_the_page(text: str) -> None:
+def test_comparison_report_contains_its_picture(text: str) -> None:
     (drawn,) = re.findall(r'<img src="data:image/png;base64,([^"]+)" alt="[^"]+"', text)
     assert base64.b64decode(drawn).startswith(b"\x89PNG")
 
 
-def test_a_dark_page_has_a_picture_of_its_own(text: str) -> None:
+def test_comparison_report_contains_a_dark_picture_for_dark_pages(text: str) -> None:
     form = '<source srcset="data:image/png;base64,([^"]+)" media="[(]prefers-color-scheme: dark[)]"'
     (dark,) = re.findall(form, text)
     (light,) = re.findall(r'<img src="data:image/png;base64,([^"]+)" alt="[^"]+"', text)
@@ -324,7 +324,7 @@ def test_a_dark_page_has_a_picture_of_its_own(text: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_page_of_many_problems_is_below_a_megabyte(
+def test_comparison_report_of_many_problems_is_smaller_than_a_megabyte(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files, "write_picture", lambda *_: None)  # the page has pictures of its own
@@ -337,23 +337,23 @@ def test_the_page_of_many_problems_is_below_a_megabyte(
     assert len(comparison_report(tmp_path)) < 1_000_000
 
 
-def test_regrets_have_their_unit(text: str) -> None:
+def test_comparison_report_names_the_unit_of_regrets(text: str) -> None:
     headings = re.findall(r'<th scope="col"[^>]*>([^<]+)', text)
     assert {"average regret [m/s]", "95% ± [m/s]", "last fifth [m/s]", "ms"} < {*headings}
 
 
-def test_names_are_text_only(text: str) -> None:
+def test_comparison_report_escapes_names(text: str) -> None:
     assert "<b>odd" not in text
     assert "&lt;b&gt;odd" in text
 
 
-def test_it_says_how_it_was_made(text: str) -> None:
+def test_comparison_report_names_its_command_seeds_and_versions(text: str) -> None:
     assert "tvbandits compare drifting-bump:candidates=31 --policy uniform" in text
     assert "Seeds: 0, 1." in text
     assert "scikit-learn" in text
 
 
-def test_the_command_can_be_said_again() -> None:
+def test_command_of_returns_a_command_for_the_same_comparison() -> None:
     more = {"data": ["a b.csv"], "equal_information": True, "beta": "theory"}
     arguments = {**ARGUMENTS, **more, "command": "frontier"}  # a comparison of such policies
     assert shlex.split(command_of(arguments))[1:] == [
@@ -363,14 +363,16 @@ def test_the_command_can_be_said_again() -> None:
     ]  # fmt: skip
 
 
-def test_nothing_is_fetched(text: str) -> None:
+def test_comparison_report_has_no_external_resource(text: str) -> None:
     assert not re.findall(r'(?:src|href)="(?!#|data:)', text)
     assert "default-src 'none'" in text
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "dark"), [(390, False), (1200, True)])
-def test_a_browser_draws_it(text: str, tmp_path: Path, width: int, dark: bool) -> None:
+def test_comparison_report_fits_the_browser_and_raises_no_error(
+    text: str, tmp_path: Path, width: int, dark: bool
+) -> None:
     place = tmp_path / "report.html"
     place.write_text(text, encoding="utf-8")
     with open_page(place.as_uri(), width, dark=dark) as looked:
@@ -381,7 +383,7 @@ def test_a_browser_draws_it(text: str, tmp_path: Path, width: int, dark: bool) -
         assert looked.requests == [place.as_uri()]
 
 
-# --- what is found out about a problem before the first step
+# --- estimates from a problem before the first step
 
 
 @dataclass(frozen=True)
@@ -400,7 +402,7 @@ class Unrecommended:
         return Unrecommended(self.problem.realise(seed))
 
 
-def test_a_recommended_kernel_is_returned_as_it_is() -> None:
+def test_prepare_keeps_a_recommended_kernel() -> None:
     kernel = RBF(0.123, (0.1, 0.2))
 
     @dataclass(frozen=True)
@@ -417,28 +419,28 @@ def test_a_recommended_kernel_is_returned_as_it_is() -> None:
 
 @pytest.mark.parametrize("truth", [0.12, 0.2, 0.4])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_kernel_is_fitted_where_none_is_recommended(truth: float, seed: int) -> None:
+def test_prepare_fits_a_kernel_if_none_is_recommended(truth: float, seed: int) -> None:
     problem = Unrecommended(GPDrift(length_scale=truth, points_per_axis=10, horizon=200))
     made = prepare("p", problem, seed, 200)
     assert made.setting.kernel.length_scale == pytest.approx(truth, rel=0.25)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.05, 0.2])
-def test_epsilon_is_near_the_truth(epsilon: float) -> None:
+def test_prepare_estimates_a_forgetting_rate_close_to_the_truth(epsilon: float) -> None:
     problem = GPDrift(epsilon=epsilon, points_per_axis=10, horizon=200)
     found = [prepare("p", problem, seed, 200).setting.forgetting_rate for seed in range(4)]
     assert all(epsilon / 2 < one < 2 * epsilon for one in found), found
     assert np.median(found) == pytest.approx(epsilon, rel=0.35)
 
 
-def test_the_scale_is_near_the_deviation() -> None:
+def test_prepare_estimates_a_scale_close_to_the_standard_deviation() -> None:
     still = GPDrift(epsilon=0.1, points_per_axis=8, length_scale=0.1, horizon=200)
     found = [prepare("p", still, seed, 200).setting.scale for seed in range(4)]
     assert all(0.7 < one < 1.4 for one in found), found
     assert np.mean(found) == pytest.approx(1.0, abs=0.15)
 
 
-def test_variation_is_the_problem_s_own_or_seen() -> None:
+def test_prepare_uses_the_stated_variation_or_estimates_it() -> None:
     problem = GPDrift(epsilon=0.05, points_per_axis=6, horizon=60)
     stated = prepare("p", problem, 2, 60).setting
     assert stated.variation == problem.realise(2).variation / stated.scale
@@ -448,7 +450,7 @@ def test_variation_is_the_problem_s_own_or_seen() -> None:
     assert seen == pytest.approx(np.abs(np.diff(path, axis=0)).max(axis=1).mean(), rel=1e-12)
 
 
-def test_variation_of_the_bump_is_in_the_norm_of_its_rkhs() -> None:
+def test_prepare_measures_the_variation_of_the_bump_in_its_rkhs_norm() -> None:
     problem = DriftingBump()
     setting = prepare("p", problem, 0, 500).setting
     assert setting.variation == problem.rkhs_variation / setting.scale
@@ -458,7 +460,7 @@ def test_variation_of_the_bump_is_in_the_norm_of_its_rkhs() -> None:
     assert theory.discount(*setting.budgets) == pytest.approx(0.847, abs=0.005)
 
 
-def test_same_seed_same_findings() -> None:
+def test_prepare_depends_only_on_the_seed() -> None:
     problem = Switching(every=20, candidates=40, horizon=60)
     one, again, other = (prepare("p", problem, seed, 60) for seed in (4, 4, 5))
     for name in ("scale", "variation", "forgetting_rate"):
@@ -473,7 +475,7 @@ def test_same_seed_same_findings() -> None:
     )
 
 
-def test_gains_and_horizons() -> None:
+def test_prepare_computes_increasing_gains_up_to_the_horizon() -> None:
     problem = DriftingBump(candidates=51, horizon=30)
     made = prepare("p", problem, 0, 12)
     assert made.setting.horizon == 12
@@ -482,7 +484,7 @@ def test_gains_and_horizons() -> None:
     assert prepare("p", problem, 0, 1).gains.shape == (1,)
 
 
-def test_large_domains_and_boxes_are_represented_by_a_sample() -> None:
+def test_prepare_computes_finite_gains_for_large_domains_and_boxes() -> None:
     for problem in (DriftingBump(candidates=1500, horizon=5), DriftingBump(0, horizon=5)):
         made = prepare("p", problem, 0, 5)
         assert np.isfinite(made.gains).all()

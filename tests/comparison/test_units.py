@@ -1,4 +1,4 @@
-"""Regrets are readable whatever the unit of the reward."""
+"""Regrets are readable in any unit of reward."""
 
 import re
 from functools import cache
@@ -43,12 +43,14 @@ def numbers(line: str) -> list[float]:
 
 
 def shows(line: str, value: float) -> None:
-    """Some number of the line is this one, to three digits."""
+    """Assert that the line contains this value to three digits."""
     assert any(each == pytest.approx(value, rel=6e-3) for each in numbers(line)), (line, value)
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_tables_show_regrets_in_any_unit(size: float, capsys: pytest.CaptureFixture[str]) -> None:
+def test_print_tables_and_board_text_show_regrets_in_any_unit(
+    size: float, capsys: pytest.CaptureFixture[str]
+) -> None:
     problem, rows = played(size)
     summary = summarise(rows).set_index("policy")
     references = problem_references(problem, 2)
@@ -82,7 +84,7 @@ class Texts(HTMLParser):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.usefixtures("no_pictures")
-def test_page_shows_regrets_in_any_unit(size: float, tmp_path: Path) -> None:
+def test_comparison_report_shows_regrets_in_any_unit(size: float, tmp_path: Path) -> None:
     problem, rows = played(size)
     references = {"waves": problem_references(problem, 2)}
     files.write(tmp_path, rows, references, {"waves": "u"}, {})
@@ -95,7 +97,7 @@ def test_page_shows_regrets_in_any_unit(size: float, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_axes_show_regrets_in_any_unit(size: float) -> None:
+def test_regret_and_frontier_figures_label_regrets_in_any_unit(size: float) -> None:
     problem, rows = played(size)
     asked = compare(problem, frontier_policies([1.0], ["next"]), 2)
     for figure in (regret_figure(rows), frontier_figure(asked)):
@@ -106,10 +108,10 @@ def test_axes_show_regrets_in_any_unit(size: float) -> None:
         assert max(map(len, labels)) < 20
 
 
-def test_regret_texts_of_problems_in_different_units_stand_alone(
+def test_print_tables_formats_regrets_of_each_problem_in_its_own_unit(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A large problem does not make zeros of a small one."""
+    """Small regrets are not rounded to zero beside the large ones of another problem."""
     (small, one), (large, other) = played(1e-6), played(1e11)
     problems = {"small": small, "large": large}
     both = compare(problems, ["uniform", "eps-greedy"], 2)
@@ -122,7 +124,7 @@ def test_regret_texts_of_problems_in_different_units_stand_alone(
             shows(line, value)
 
 
-def test_regret_texts_of_rounding_are_zero() -> None:
+def test_regret_texts_show_rounding_errors_as_zero() -> None:
     assert regret_texts([0.5, 1e-17, -1e-17]) == ["0.500", "0.000", "0.000"]
     assert regret_texts([]) == []
     assert regret_texts([0.0, 0.0]) == ["0.000", "0.000"]

@@ -1,4 +1,4 @@
-"""Workers of a comparison end with it, however it ends."""
+"""Workers of a comparison end after it is killed."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ Parallel(n_jobs=2)(delayed(alone)(work, sys.argv[1], number) for number in range
 
 
 def alive(process: int) -> bool:
-    """Whether a process runs; one that ended and that nobody has waited for does not."""
+    """Whether a process runs; a zombie process does not."""
     try:
         state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
@@ -36,7 +36,7 @@ def alive(process: int) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="there is no /proc to look into")
-def test_no_worker_outlives_a_killed_comparison(tmp_path: Path) -> None:
+def test_call_alone_ends_workers_after_their_parent_is_killed(tmp_path: Path) -> None:
     parent = subprocess.Popen([sys.executable, "-c", PROGRAM, str(tmp_path)])
     workers: list[int] = []
     try:
@@ -47,7 +47,7 @@ def test_no_worker_outlives_a_killed_comparison(tmp_path: Path) -> None:
         assert len(workers) == 2
         assert parent.pid not in workers
         assert all(map(alive, workers))
-        parent.kill()  # SIGKILL: it can end nobody
+        parent.kill()  # SIGKILL, on which the parent cannot end its workers
         parent.wait()
         limit = time.monotonic() + 60
         while any(map(alive, workers)) and time.monotonic() < limit:

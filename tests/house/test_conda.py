@@ -1,4 +1,4 @@
-"""The conda recipe asks for what `pyproject.toml` asks for."""
+"""The conda recipe has the requirements of `pyproject.toml`."""
 
 import tomllib
 
@@ -8,7 +8,7 @@ from tests.places import ROOT
 from tvbandits import __version__
 
 
-def test_the_recipe_says_what_the_project_says() -> None:
+def test_conda_recipe_matches_pyproject() -> None:
     recipe = yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8"))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     run = {line.replace("matplotlib-base", "matplotlib") for line in recipe["requirements"]["run"]}

@@ -1,4 +1,4 @@
-"""What docstrings and comments refer to is there: types of parameters, and names between backticks."""
+"""Docstrings and comments refer to existing types of parameters and names between backticks."""
 
 import ast
 import builtins
@@ -27,7 +27,7 @@ FILES = sorted(
     not in (("tvbandits", "experts"), ("tvbandits", "datasets"))
 )
 
-# Names that other packages, programs and services have.
+# Names of other packages, programs and services.
 ELSEWHERE = {
     "DataFrame": "pandas",
     "DatetimeIndex": "pandas",
@@ -89,7 +89,7 @@ def used_in(path: Path) -> Iterator[str]:
                 yield word
 
 
-# The sets wait for a test: whoever only collects tests does not parse every file.
+# These sets are made by the tests, so that collecting the tests parses no file.
 @cache
 def defined() -> set[str]:
     return {name for path in FILES for name in defined_in(path)} | {*dir(builtins)}
@@ -118,7 +118,7 @@ def resolves(dotted: str) -> bool:
 
 
 def exists(name: str) -> bool:
-    """Whether a name between backticks is one of the package, or of elsewhere."""
+    """Whether a name between backticks exists in the package or in ELSEWHERE."""
     if name in ELSEWHERE or FILE.fullmatch(name):
         return True
     first, *rest = name.split(".")
@@ -160,7 +160,7 @@ def references(text: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
-def test_docstrings_and_comments_name_what_exists(path: Path) -> None:
+def test_docstrings_and_comments_refer_only_to_existing_names(path: Path) -> None:
     gone = [
         f"line {line}: {name}"
         for line, text in texts(path)
@@ -181,7 +181,7 @@ def is_protocol(node: ast.ClassDef) -> bool:
     return any(ast.unparse(base).partition("[")[0].endswith("Protocol") for base in node.bases)
 
 
-# Classes that are no protocols: where an annotation has one, the docstring has it, too.
+# Classes other than protocols, which a docstring must state if the annotation has one.
 @cache
 def concrete() -> set[str]:
     return {
@@ -209,7 +209,7 @@ def annotations(node: ast.ClassDef | ast.FunctionDef) -> Iterator[tuple[str, str
 
 
 @pytest.mark.parametrize("path", FILES, ids=str)
-def test_a_class_in_a_docstring_is_that_of_the_annotation(path: Path) -> None:
+def test_docstrings_state_the_class_of_the_annotation(path: Path) -> None:
     others = [
         f"line {node.lineno}: {name} is {stated[0]}, and {annotated[name]}"
         for node in nodes(path)
@@ -224,7 +224,7 @@ def test_a_class_in_a_docstring_is_that_of_the_annotation(path: Path) -> None:
     assert others == []
 
 
-def test_elsewhere_names_nothing_of_the_package_and_is_needed() -> None:
+def test_elsewhere_contains_only_used_names_of_other_packages() -> None:
     said = {
         name
         for path in FILES

@@ -1,4 +1,4 @@
-"""The examples in docstrings say what happens."""
+"""The examples in docstrings print their stated output."""
 
 import doctest
 from pathlib import Path
@@ -17,7 +17,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("example", FOUND.values(), ids=FOUND)
-def test_example_prints_what_it_says(
+def test_docstring_example_prints_its_stated_output(
     example: doctest.DocTest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""The pages: every block of code runs alone, every command can be said, what is named is there."""
+"""The pages: every block of code runs alone, and every command and name exists."""
 
 import ast
 import importlib
@@ -32,12 +32,12 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 TEXTS = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in PAGES}
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`(tvbandits [^`.]+)`")
-# The sentence before a block that is to be saved as a module.
+# The sentence before a block that readers save as a module.
 SAVED = re.compile(r"`(\w+)\.py`:\s*\Z")
 
 
 class Block(NamedTuple):
-    """A block of a page: `output` stands right below it, and the page saves it as `module`, if so."""
+    """A block of a page, with the output below it and the module that it is saved as, if any."""
 
     page: str
     line: int
@@ -67,18 +67,18 @@ PYTHON = [block for block in BLOCKS if block.kind == "python"]
 
 
 def run(block: Block, monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str, Any]:
-    """What a block leaves behind, run with nothing but itself in an empty folder."""
+    """The variables of a block after it ran alone in an empty folder."""
     module = types.ModuleType("page")  # a module, so that its classes can be pickled
     monkeypatch.setitem(sys.modules, "page", module)
     monkeypatch.chdir(folder)
-    # At its own line, so that a traceback names the line of the page.
+    # Empty lines before the code give a traceback the line of the page.
     exec(compile("\n" * block.line + block.text, str(ROOT / block.page), "exec"), vars(module))
     return vars(module)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", PYTHON, ids=str)
-def test_block_runs_alone_and_prints_what_the_page_says(
+def test_python_block_of_a_page_runs_alone_and_prints_its_stated_output(
     block: Block,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -90,10 +90,10 @@ def test_block_runs_alone_and_prints_what_the_page_says(
 
 
 @pytest.mark.slow
-def test_ten_lines_of_readme_lose_what_it_says(
+def test_ten_lines_of_readme_have_the_stated_regret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without any option, and a uniform choice; another processor may round to other choices."""
+    """The tolerance is wide because another processor may round to other choices."""
     (block,) = [
         block
         for block in PYTHON
@@ -112,7 +112,7 @@ def test_ten_lines_of_readme_lose_what_it_says(
 
 
 def commands() -> set[str]:
-    """Every `tvbandits ...` of the pages: of console blocks, and of sentences."""
+    """Every `tvbandits ...` command in console blocks and sentences of the pages."""
     blocks = [block.text.replace("\\\n", " ") for block in BLOCKS if block.kind == "console"]
     lines = [line.partition("  #")[0].strip() for text in blocks for line in text.splitlines()]
     for text in TEXTS.values():
@@ -125,7 +125,7 @@ def commands() -> set[str]:
 
 
 def parameters(line: str) -> dict[str, Any]:
-    """The parameters of a command, as the command line reads them."""
+    """The parameters of a command, parsed by the command line."""
     command: Any = typer.main.get_command(app)
     context = command.make_context("tvbandits", repeat_options(shlex.split(line)[1:], LIST_OPTIONS))
     while hasattr(command, "resolve_command"):
@@ -138,7 +138,7 @@ def parameters(line: str) -> dict[str, Any]:
 
 
 def check_command(line: str) -> None:
-    """Problems can be made, policies of a page play, and a width can be used."""
+    """Make the problems and the width of a command, and play the policies of its page."""
     found = parameters(line)
     for text in found.get("problem") or ():
         if parse_spec(text)[0] not in READS_FILES:
@@ -153,10 +153,10 @@ def check_command(line: str) -> None:
 
 
 @pytest.mark.parametrize("line", sorted(commands()))
-def test_command_of_a_page_is_understood(
+def test_command_of_a_page_is_valid(
     line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What pages have their readers save can be imported."""
+    """Blocks that readers save as modules can be imported."""
     monkeypatch.syspath_prepend(tmp_path)
     for block in PYTHON:
         if block.module is not None:
@@ -166,8 +166,8 @@ def test_command_of_a_page_is_understood(
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_modules_and_files_that_a_page_names_exist(name: str) -> None:
-    """`tvbandits.a.b.name`, and paths of Python files; mkdocs checks the links."""
+def test_page_refers_only_to_existing_modules_and_files(name: str) -> None:
+    """Names such as `tvbandits.a.b.name`, and paths of Python files; mkdocs checks the links."""
     for path in re.findall(r"`((?:\w+/)+\w+\.py)`", TEXTS[name]):
         assert (ROOT / path).is_file() or (ROOT / "tvbandits" / path).is_file(), path
     for path in re.findall(r"`(tvbandits(?:\.\w+)+)", TEXTS[name]):
@@ -184,7 +184,7 @@ CALLED = {
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_calls_that_a_page_names_have_these_parameters(name: str) -> None:
+def test_page_shows_calls_with_existing_parameters(name: str) -> None:
     for code in CALL.findall(FENCED.sub("", TEXTS[name])):
         try:
             tree = ast.parse(code)

@@ -1,4 +1,4 @@
-"""Every example runs as it stands, and leaves its picture."""
+"""Every example runs unchanged and saves its picture."""
 
 import runpy
 
@@ -13,7 +13,7 @@ EXAMPLES = sorted((ROOT / "examples").glob("[0-9]*.py"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_example_runs_and_leaves_its_picture(path, tmp_path, capsys):
+def test_example_runs_prints_and_saves_its_picture(path, tmp_path, capsys):
     figure = runpy.run_path(str(path))["main"](tmp_path)
     assert not np.isnan(figure)
     assert capsys.readouterr().out.strip()

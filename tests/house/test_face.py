@@ -1,4 +1,4 @@
-"""The names of the package: imported when they are used first, and known to type checkers."""
+"""The public names of the package, which are imported at first use and declared for type checkers."""
 
 import ast
 import importlib
@@ -14,7 +14,7 @@ from docs.making.package_modules import public_modules
 from tests.places import ROOT
 
 
-def test_every_name_is_there_and_declared() -> None:
+def test_package_declares_and_imports_every_public_name() -> None:
     tree = ast.parse((ROOT / "tvbandits" / "__init__.py").read_text(encoding="utf-8"))
     (guarded,) = [node for node in tree.body if isinstance(node, ast.If)]
     imports = [node for node in guarded.body if isinstance(node, ast.ImportFrom)]
@@ -30,7 +30,7 @@ PACKAGES = [name for name, module in public_modules().items() if hasattr(module,
 
 
 @pytest.mark.parametrize("name", PACKAGES)
-def test_dir_of_a_package_shows_public_names_and_its_modules_alone(name: str) -> None:
+def test_dir_of_a_package_shows_only_public_names_and_modules(name: str) -> None:
     module = importlib.import_module(name)
     inside = {found.name for found in pkgutil.iter_modules(module.__path__)}
     shown = {each for each in dir(module) if not each.startswith("_")}
@@ -39,7 +39,7 @@ def test_dir_of_a_package_shows_public_names_and_its_modules_alone(name: str) ->
 
 
 def outcome(code: str) -> subprocess.CompletedProcess[str]:
-    """Of a fresh interpreter."""
+    """Run code in a new interpreter."""
     return subprocess.run(
         [sys.executable, "-W", "always", "-c", code],
         cwd=ROOT,
@@ -50,8 +50,8 @@ def outcome(code: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_an_import_in_a_notebook_without_widgets_is_silent(tmp_path: Path) -> None:
-    """There tqdm, which a dependency takes where it is, warns of a bar that nobody here uses."""
+def test_import_of_the_package_hides_the_warning_of_tqdm_without_widgets(tmp_path: Path) -> None:
+    """A dependency imports tqdm if it is installed, and tqdm warns if ipywidgets are missing."""
     (tmp_path / "tqdm").mkdir()
     (tmp_path / "tqdm" / "__init__.py").write_text("")
     warns = 'warnings.warn("IProgress not found. Please update jupyter and ipywidgets.")'
@@ -62,7 +62,7 @@ def test_an_import_in_a_notebook_without_widgets_is_silent(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_help_imports_no_heavy_package() -> None:
+def test_command_line_module_imports_no_heavy_package() -> None:
     heavy = {"numpy", "scipy", "pandas", "sklearn", "matplotlib", "joblib"}
     code = f"import sys, tvbandits.__main__; print({heavy} & sys.modules.keys())"
     assert outcome(code).stdout == "set()\n"

@@ -1,4 +1,4 @@
-"""The page that runs Python in a browser, and the package without what a browser does not have."""
+"""The page that runs Python in a browser, and the package without modules missing in a browser."""
 
 import functools
 import http.server
@@ -77,7 +77,7 @@ def ran(page, code: str) -> str:
     return page.inner_text("#tv-state") + " " + page.inner_text("#tv-output")
 
 
-def test_the_page_installs_the_wheel_runs_the_lines_and_shows_errors(site):
+def test_browser_page_installs_the_wheel_runs_code_and_shows_errors(site):
     with open_page(site) as looked:
         looked.page.context.route(
             "**://cdn.jsdelivr.net/**",
@@ -88,10 +88,10 @@ def test_the_page_installs_the_wheel_runs_the_lines_and_shows_errors(site):
         )
         assert re.match(r"done in [\d.]+ s installed 200, ran 1 \+ 1", ran(looked.page, "1 + 1"))
         assert "NameError: wrong" in ran(looked.page, "wrong")
-        assert "ran 2" in ran(looked.page, "2")  # and goes on
+        assert "ran 2" in ran(looked.page, "2")
 
 
-def test_without_a_network_it_says_so(site):
+def test_browser_page_reports_a_missing_network(site):
     with open_page(site) as looked:
         looked.page.context.route("**://cdn.jsdelivr.net/**", lambda route: route.abort())
         said = ran(looked.page, "1 + 1")
@@ -99,7 +99,7 @@ def test_without_a_network_it_says_so(site):
         assert "pyodide" in said
 
 
-def test_its_lines_run_without_threads_and_other_packages(tmp_path: Path):
+def test_code_of_the_browser_page_runs_without_threads_and_optional_packages(tmp_path: Path):
     found = re.search(r"<textarea[^>]*>\n(.*)</textarea>", PAGE, re.DOTALL)
     assert found is not None
     compared = (

@@ -1,4 +1,4 @@
-"""Every table of measurements and every picture of the pages says what made it, and when."""
+"""Every table of measurements and every picture of the pages states its command and date."""
 
 import json
 import re
@@ -18,7 +18,7 @@ EXHIBITS = [each for path in check.PAGES for each in check.find_exhibits(path)]
 
 
 @pytest.mark.parametrize("exhibit", EXHIBITS, ids=str)
-def test_figure_names_its_command_and_its_check_can_run(exhibit: check.Exhibit) -> None:
+def test_exhibit_names_its_command_and_has_a_valid_check(exhibit: check.Exhibit) -> None:
     provenance = exhibit.provenance
     assert provenance is not None, f"{exhibit}: *Made by `command` on date, commit, machine.*"
     assert exhibit.picture is None or exhibit.picture.is_file()
@@ -63,7 +63,7 @@ wider = {uniform = 0.3}
         (float("nan"), 0.02, ["regret, tv-gp-ucb: 0.2 on the page, nan now"]),
     ],
 )
-def test_value_that_differs_and_table_that_nobody_made_are_found(
+def test_check_finds_tables_without_provenance_and_values_that_differ(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     regret: float,
@@ -82,7 +82,7 @@ def test_value_that_differs_and_table_that_nobody_made_are_found(
     assert check.compare_table(exhibit, {"tvbandits compare drifting-bump": tmp_path}) == found
 
 
-def test_picture_is_compared_but_for_the_part_that_no_other_run_draws_alike(tmp_path: Path) -> None:
+def test_compare_picture_ignores_only_the_excluded_part(tmp_path: Path) -> None:
     place = check.ROOT / "docs" / "architectures.png"
     drawn = dark.read_pixels(place).copy()
     height, width, _ = drawn.shape
@@ -108,17 +108,17 @@ DARK = (
 
 
 @pytest.mark.parametrize("name", DARK)
-def test_dark_picture_is_drawn_in_dark_colours_and_of_the_size_of_the_light_one(name: str) -> None:
+def test_dark_picture_has_the_dark_background_and_the_size_of_the_light_one(name: str) -> None:
     light, drawn = (
         dark.read_pixels(check.ROOT / "docs" / f"{name}{end}.png") for end in ("", "-dark")
     )
     assert np.abs(np.subtract(light.shape, drawn.shape)).max() <= 0.02 * max(light.shape)
     ground = rc_params_from_file(DARK_STYLE, use_default_template=False)["figure.facecolor"]
     np.testing.assert_allclose(drawn[0, 0] / 255.0, to_rgb(ground), atol=0.01)
-    assert not (drawn == 0).all(axis=-1).any()  # no ink of a light page
+    assert not (drawn == 0).all(axis=-1).any()  # no black, the text colour of a light page
 
 
-def test_readme_shows_one_of_two_pictures_by_the_theme_of_the_reader() -> None:
+def test_readme_shows_the_picture_for_the_theme_of_the_reader() -> None:
     page = (check.ROOT / "README.md").read_text(encoding="utf-8")
     assert re.findall(r'\(prefers-color-scheme: dark\)" srcset="([^"]+)"', page) == [
         "docs/regret-dark.png"

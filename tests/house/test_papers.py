@@ -1,4 +1,4 @@
-"""The page of what each paper says: lines of algorithms have a row, and rows a place that exists."""
+"""The papers page: lines of algorithms have a row, and rows name existing code."""
 
 import importlib
 import pkgutil
@@ -28,7 +28,7 @@ ROWS = [(paper, row) for paper in PAPERS for row in rows_of(paper)]
 
 
 def described_on(page: str) -> set[str]:
-    """Names that a page of the reference describes, each by where the package offers it."""
+    """Names that a page of the reference describes, with their public modules."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     names = set()
     for module, members in DESCRIBED.findall(text):
@@ -45,7 +45,9 @@ def anchors(page: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("paper", "row"), ROWS, ids=[f"{p}: {r[0]}" for p, r in ROWS])
-def test_row_of_a_paper_has_a_place_or_says_that_there_is_none(paper: str, row: list[str]) -> None:
+def test_row_of_the_papers_page_names_existing_code_or_states_a_difference(
+    paper: str, row: list[str]
+) -> None:
     assert len(row) == 3, paper
     place = row[2]
     found = NAME.findall(place) + PATH.findall(place) + LINK.findall(place)
@@ -57,13 +59,13 @@ def test_row_of_a_paper_has_a_place_or_says_that_there_is_none(paper: str, row: 
 
 
 @pytest.mark.parametrize("page", sorted({page for _, page in LINKED.findall(PAGE)}))
-def test_linked_page_of_the_reference_describes_the_names(page: str) -> None:
+def test_reference_page_describes_the_names_with_links_to_it(page: str) -> None:
     linked = {name for name, where in LINKED.findall(PAGE) if where == page}
     described = described_on(page)
     assert {name for name in linked if not described & {name, name.rpartition(".")[0]}} == set()
 
 
-def test_links_to_sections_lead_to_headings() -> None:
+def test_papers_page_links_only_to_existing_headings() -> None:
     for page, anchor in LINK.findall(PAGE):
         assert not anchor or anchor in anchors(page), f"{page}#{anchor}"
 
@@ -75,7 +77,7 @@ LINES = {
 
 
 @pytest.mark.parametrize("paper", LINES)
-def test_every_line_of_an_algorithm_that_does_something_has_a_row(paper: str) -> None:
+def test_papers_page_has_a_row_for_every_line_of_an_algorithm(paper: str) -> None:
     for algorithm, lines in LINES[paper].items():
         keys = [row[0].partition(";")[0] for row in rows_of(paper) if algorithm in row[0]]
         covered: set[int] = set()
@@ -86,7 +88,7 @@ def test_every_line_of_an_algorithm_that_does_something_has_a_row(paper: str) ->
         assert covered >= {*lines}
 
 
-def test_page_names_the_oracles_that_exist() -> None:
+def test_papers_page_names_four_existing_oracles() -> None:
     introduction = PAGE.partition("\n## ")[0]
     paths = PATH.findall(introduction)
     assert len(paths) == 4

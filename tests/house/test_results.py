@@ -1,4 +1,4 @@
-"""The headline behaviour, at reduced size: who follows the drift, and who does not."""
+"""The main result at reduced size: an expert is needed to follow the drifting bump."""
 
 import pytest
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 FORGETFUL = ["r-gp-ucb", "sw-gp-ucb", "w-gp-ucb", "tv-gp-ucb"]
 
 
-def test_forgetting_alone_loses_the_bump_and_asking_an_expert_follows_it() -> None:
+def test_sparq_gp_ucb_follows_the_drifting_bump_and_forgetful_policies_lose_it() -> None:
     names = [*FORGETFUL, "sparq-gp-ucb"]
     bump = compare(DriftingBump(horizon=500), names, 3, 500, beta="theory")
     regret = summarise(bump).set_index("policy")["average_regret"]

@@ -1,4 +1,4 @@
-"""Calls as the pages make them pass a type checker."""
+"""The calls of the pages pass type checkers."""
 
 import ast
 import dataclasses
@@ -50,15 +50,17 @@ named.retract({"power": 4.0}, 1)
 named.drop({"power": 4.0})
 """
 
-# Right calls that a checker cannot know to be right, by the page and a word of the complaint.
+# Valid calls that a checker refuses, by the page and a part of its message.
 UNKNOWABLE = {
-    "mypy": {("docs/banners-by-day.md", 'variable has type "Arms"')},  # any domain, at first sight
-    "basedpyright": {("docs/mqtt.md", '"CallbackAPIVersion" is not exported')},  # as paho has it
+    # mypy infers the type of the first domain.
+    "mypy": {("docs/banners-by-day.md", 'variable has type "Arms"')},
+    # paho imports this name without exporting it.
+    "basedpyright": {("docs/mqtt.md", '"CallbackAPIVersion" is not exported')},
 }
 
 
 def of_mypy(folder: Path) -> list[tuple[str, str]]:
-    """What mypy says of the modules of a folder; functions of the pages need not be annotated."""
+    """The errors of mypy in the modules of a folder, whose functions need no annotations."""
     options = [
         *("--strict", "--implicit-reexport", "--no-warn-unreachable", "--no-error-summary"),
         *("--allow-untyped-defs", "--allow-incomplete-defs", "--allow-untyped-calls"),
@@ -71,7 +73,7 @@ def of_mypy(folder: Path) -> list[tuple[str, str]]:
 
 
 def of_pyright(folder: Path) -> list[tuple[str, str]]:
-    """What pyright says of them, of which basedpyright is the same checker without a download."""
+    """The errors of basedpyright, which is pyright without a download, in a folder."""
     settings = {"extraPaths": [str(ROOT), "."], "typeCheckingMode": "basic"}
     (folder / "pyrightconfig.json").write_text(json.dumps(settings))
     options = ["--outputjson", "--pythonpath", sys.executable, "-p", str(folder)]
@@ -101,7 +103,7 @@ def checked(checker: str, options: list[str], folder: Path, where: dict[str, str
 @pytest.mark.parametrize(
     ("checker", "complaints"), [("mypy", of_mypy), ("basedpyright", of_pyright)]
 )
-def test_documented_calls_have_no_type_errors(
+def test_type_checkers_accept_documented_calls_and_refuse_a_wrong_one(
     checker: str, complaints: Callable[[Path], list[tuple[str, str]]], tmp_path: Path
 ) -> None:
     pytest.importorskip(checker)
@@ -134,7 +136,7 @@ DECLARED = [
 
 
 @pytest.mark.parametrize("path", DECLARED)
-def test_what_is_declared_is_what_can_be_given(path: str) -> None:
+def test_declared_init_has_the_fields_and_defaults_of_the_dataclass(path: str) -> None:
     """The signature for type checkers has the fields of the dataclass, with their defaults."""
     module, _, name = path.partition(":")
     made: Any = getattr(importlib.import_module(module), name)

@@ -50,12 +50,13 @@ class Player:
     ],
     ids=lambda problem: str(problem.name),
 )
-def test_an_episode_is_a_run_of_a_comparison(problem: Any, fixed: bool) -> None:
-    """The same plays have the same rewards, best values and regrets, to the last bit."""
+def test_problem_env_gives_the_values_and_regrets_of_a_comparison_bitwise(
+    problem: Any, fixed: bool
+) -> None:
     rows = compare(problem, {"player": lambda setting: Player(setting.domain, 1, fixed)}, seeds=[3])
     env = ProblemEnv(problem)
     _, info = env.reset(seed=3)
-    plays = Player(env.problem.domain, 1, fixed).points  # arms that are drawn for a seed
+    plays = Player(env.problem.domain, 1, fixed).points  # its arms are drawn for the seed
     assert info["seed"] == 3
     infos, ends = [], []
     for x in plays:
@@ -78,7 +79,7 @@ def test_an_episode_is_a_run_of_a_comparison(problem: Any, fixed: bool) -> None:
     assert_refused(ResetNeeded, "steps 1 to 12", env.step, action)
 
 
-def test_the_reward_has_the_noise_that_a_bandit_is_told() -> None:
+def test_problem_env_gives_the_noisy_rewards_of_a_comparison() -> None:
     problem = DriftingBump(candidates=31, horizon=12)
     told: list[float] = []
 
@@ -107,14 +108,14 @@ def test_the_reward_has_the_noise_that_a_bandit_is_told() -> None:
         ("bump-and-wall", {}),
     ],
 )
-# Rewards and outcomes have no bounds, and boxes the units of their problems, as bandits see them.
+# Rewards and outcomes have no bounds, and boxes are in the units of their problems.
 @pytest.mark.filterwarnings("ignore:.*(infinity|symmetric|precision)")
-def test_gymnasiums_own_checks_of_an_environment(name: str, options: dict[str, Any]) -> None:
+def test_problem_env_passes_the_checks_of_gymnasium(name: str, options: dict[str, Any]) -> None:
     env = gymnasium.make(f"tvbandits/{name}-v0", horizon=12, **options)
     check_env(env.unwrapped)
 
 
-def test_gymnasium_makes_every_problem_that_reads_no_file() -> None:
+def test_gymnasium_registers_every_problem_that_reads_no_file() -> None:
     assert len(NAMES) > 15
     for name in NAMES:
         spec = gymnasium.spec(name)
@@ -124,7 +125,7 @@ def test_gymnasium_makes_every_problem_that_reads_no_file() -> None:
     assert [env.step(0)[3] for _ in range(2)] == [False, True]
 
 
-def test_a_reset_without_a_seed_begins_another_run_and_with_the_same_the_same() -> None:
+def test_problem_env_reset_repeats_a_run_only_with_the_same_seed() -> None:
     env = ProblemEnv(SwitchingArms(arms=10, horizon=12))
     values = []
     for seed in (5, None, None, 5, None):
@@ -137,7 +138,7 @@ def test_a_reset_without_a_seed_begins_another_run_and_with_the_same_the_same() 
 
 
 @pytest.mark.parametrize("action", [31, -1, 2.0, [1], None, True])
-def test_an_action_that_there_is_not_is_refused_and_changes_nothing(action: Any) -> None:
+def test_problem_env_step_refuses_an_invalid_action_and_changes_nothing(action: Any) -> None:
     env = ProblemEnv(DriftingBump(candidates=31, horizon=12))
     assert_refused(ResetNeeded, "reset drifting-bump", env.step, 0)
     env.reset(seed=0)
@@ -147,7 +148,7 @@ def test_an_action_that_there_is_not_is_refused_and_changes_nothing(action: Any)
     assert env.step(7)[1] == other.step(7)[1]
 
 
-def test_what_is_no_problem_or_plays_elsewhere_is_refused() -> None:
+def test_problem_env_refuses_all_but_problems_without_context() -> None:
     assert_refused(TypeError, "must be a Problem, got 'drifting-bump'", ProblemEnv, "drifting-bump")
 
     class InWeather(DriftingBump):
@@ -156,5 +157,7 @@ def test_what_is_no_problem_or_plays_elsewhere_is_refused() -> None:
     assert_refused(TypeError, "without a context", ProblemEnv, InWeather(candidates=31))
 
 
-def test_the_module_of_this_name_hides_no_other() -> None:
-    assert sys.modules["gymnasium"].make is gymnasium.make
+def test_gymnasium_module_imports_the_package_of_the_same_name() -> None:
+    module = sys.modules[ProblemEnv.__module__]
+    assert module.gymnasium is gymnasium is not module
+    assert issubclass(ProblemEnv, gymnasium.Env)

@@ -1,4 +1,4 @@
-"""A campaign over the Model Context Protocol, by a client of the official package."""
+"""A campaign over the Model Context Protocol, with a client of the official package."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ ABOUT = {"names": '["pier", "dune", "wood"]', "title": "Dust", "unit": "mg"}
 
 
 def call_all(campaign: Any, calls: list[tuple[str, dict[str, Any]]]) -> list[Any]:
-    """What each call returns: the content of a result, or the text of an error."""
+    """The content of the result of each call, or the text of its error."""
 
     async def run() -> list[Any]:
         async with Client(campaign_server(campaign)) as client:
@@ -49,7 +49,7 @@ def campaign(tmp_path: Path) -> Any:
         yield made
 
 
-def test_the_tools_are_four_and_say_which_of_them_read_only(campaign: Any) -> None:
+def test_campaign_server_has_four_tools_and_marks_the_read_only_ones(campaign: Any) -> None:
     async def run() -> Any:
         async with Client(campaign_server(campaign)) as client:
             return (await client.list_tools()).tools
@@ -62,7 +62,9 @@ def test_the_tools_are_four_and_say_which_of_them_read_only(campaign: Any) -> No
     assert tools["tell"].input_schema["required"] == ["site", "reward"]
 
 
-def test_an_agent_plays_what_a_bandit_would(campaign: Any) -> None:
+def test_campaign_server_plays_and_predicts_as_a_bandit_asked_and_told_by_hand(
+    campaign: Any,
+) -> None:
     by_hand = bandit_on(SITES)
     names = ["pier", "dune", "wood"]
     for t in (1.0, 2.0, 3.0):
@@ -95,7 +97,7 @@ def test_an_agent_plays_what_a_bandit_would(campaign: Any) -> None:
     assert {row.who for row in campaign.journal()} == {"agent"}
 
 
-def test_a_repeated_key_counts_once_and_pending_places_are_named(campaign: Any) -> None:
+def test_ask_tool_counts_a_repeated_key_once_and_status_names_pending_places(campaign: Any) -> None:
     ask = ("ask", {"n": 2, "time": 1, "key": "monday"})
     first, again, status = call_all(campaign, [ask, ask, ("status", {})])
     assert first == again
@@ -108,7 +110,7 @@ def test_a_repeated_key_counts_once_and_pending_places_are_named(campaign: Any) 
     assert len(after["pending_places"]) == 1
 
 
-def test_an_unusual_reading_is_refused_unless_the_agent_is_sure_of_it(campaign: Any) -> None:
+def test_tell_tool_refuses_an_unusual_reading_unless_it_is_sure(campaign: Any) -> None:
     usual = [("tell", {"site": "pier", "reward": 19.0 + 0.1 * t, "time": t}) for t in range(1, 6)]
     call_all(campaign, usual)
     wrong = {"site": "pier", "reward": 1927.0, "time": 6}
@@ -119,7 +121,7 @@ def test_an_unusual_reading_is_refused_unless_the_agent_is_sure_of_it(campaign: 
     assert call_all(campaign, [("tell", {**wrong, "sure": True})]) == [{"readings": 6, "failed": 0}]
 
 
-def test_an_agent_reads_which_silent_sites_were_left_out(campaign: Any) -> None:
+def test_ask_tool_warns_of_silent_sites_that_it_omits(campaign: Any) -> None:
     for t in range(1, 5):
         call_all(campaign, [("ask", {"time": t, "available": ["dune"]})])
         call_all(campaign, [("tell", {"site": "dune", "reward": None})])
@@ -130,7 +132,7 @@ def test_an_agent_reads_which_silent_sites_were_left_out(campaign: Any) -> None:
     assert "available" in warning
 
 
-def test_an_agent_reports_counts(tmp_path: Path) -> None:
+def test_tell_tool_accepts_counts_with_trials_or_exposure(tmp_path: Path) -> None:
     bandit = policies.adaptive_gp_ucb(Arms(["red", "blue"]))
     with Campaign.create(tmp_path / "campaign.db", bandit) as campaign:
         told = {"site": "red", "reward": 3, "trials": 40, "time": 1}
@@ -172,7 +174,7 @@ def test_an_agent_reports_counts(tmp_path: Path) -> None:
         ("forget", {}, "forget"),
     ],
 )
-def test_an_error_names_what_is_wrong_and_nothing_has_changed(
+def test_tools_refuse_an_invalid_argument_by_its_value_and_change_nothing(
     campaign: Any, tool: str, arguments: dict[str, Any], message: str
 ) -> None:
     rows = len(campaign.journal())
@@ -181,7 +183,7 @@ def test_an_error_names_what_is_wrong_and_nothing_has_changed(
         async with Client(campaign_server(campaign)) as client:
             try:
                 result = await client.call_tool(tool, arguments)
-            except mcp.MCPError as error:  # what is no tool
+            except mcp.MCPError as error:  # the tool does not exist
                 return str(error)
             assert result.is_error
             return str(result.content[0].text)
@@ -190,7 +192,7 @@ def test_an_error_names_what_is_wrong_and_nothing_has_changed(
     assert len(campaign.journal()) == rows
 
 
-def test_dates_contexts_outcomes_and_spaces(tmp_path: Path) -> None:
+def test_tools_accept_dates_contexts_outcomes_and_spaces(tmp_path: Path) -> None:
     domain = Space(power=(0.0, 10.0), context={"outside": (-15.0, 20.0)})
     options = Options(limits=[Limit("loudness", at_most=60.0, noise_variance=1.0)])
     bandit = bandit_on(domain, options=options)
@@ -220,7 +222,7 @@ def test_dates_contexts_outcomes_and_spaces(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_serves_a_client_that_starts_it(tmp_path: Path) -> None:
+def test_mcp_command_serves_a_client_over_standard_input(tmp_path: Path) -> None:
     file = tmp_path / "campaign.db"
     Campaign.create(file, bandit_on(SITES), about=ABOUT).close()
     command = ["-m", "tvbandits", "campaign", "mcp", str(file), "--who", "agent 7"]
@@ -235,13 +237,13 @@ def test_the_command_serves_a_client_that_starts_it(tmp_path: Path) -> None:
     assert status["pending_places"][0]["who"] == "agent 7"
 
 
-def test_a_file_that_is_no_campaign_is_named(command: Any, tmp_path: Path) -> None:
+def test_mcp_command_refuses_a_file_that_does_not_exist(command: Any, tmp_path: Path) -> None:
     failed = command("campaign", "mcp", str(tmp_path / "none.db"))
     assert failed.status == 2
     assert "none.db" in failed.err
 
 
-def test_a_withdrawn_reading_comes_back_under_a_key(campaign: Any) -> None:
+def test_tell_tool_restores_a_retracted_reading_only_under_a_key(campaign: Any) -> None:
     campaign.tell("pier", [20.0], 1.0)
     campaign.retract("pier", 1.0)
     reading = {"site": "pier", "reward": 20.0, "time": 1.0}
@@ -252,7 +254,7 @@ def test_a_withdrawn_reading_comes_back_under_a_key(campaign: Any) -> None:
     assert done["readings"] == 1
 
 
-def test_ask_and_forecast_warn_of_a_site_that_is_stuck(tmp_path: Path) -> None:
+def test_ask_and_forecast_tools_warn_of_a_site_with_equal_readings(tmp_path: Path) -> None:
     names = [f"P{i}" for i in range(6)]
     domain = Candidates(np.arange(6.0)[:, None])
     with Campaign.create(

@@ -15,7 +15,7 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from optuna.testing import pytest_samplers  # noqa: E402
 
 from tests.helpers.refusals import assert_refused  # noqa: E402
-from tvbandits import OutlierWarning, Space, policies  # noqa: E402
+from tvbandits import Bandit, OutlierWarning, Space, policies  # noqa: E402
 from tvbandits.integrations.optuna import CodedSpace, TVSampler  # noqa: E402
 from tvbandits.integrations.sampling import set_pending  # noqa: E402
 
@@ -25,12 +25,12 @@ def _quiet() -> None:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
 
 
-# Searches of a box from different random points end as near to each other.
+# Largest difference between searches of a box from different random points.
 SEARCH = 1e-4
 
 
 def quick(space: Any, **options: Any) -> Any:
-    """Fixed numbers: what is tested is who tells what, and when."""
+    """A policy with a fixed noise variance and forgetting rate."""
     return policies.tv_gp_ucb(
         space, kernel=space.kernel(), noise_variance=0.01, forgetting_rate=0.05, **options
     )
@@ -62,7 +62,7 @@ CIRCLES = ("angle", "hour", "quarter")
 
 @settings(deadline=None)
 @given(st.data())
-def test_what_is_encoded_is_decoded(data: st.DataObject) -> None:
+def test_coded_space_encode_inverts_decode(data: st.DataObject) -> None:
     coded = CodedSpace(KINDS, periodic=CIRCLES)
     seed = data.draw(st.integers(0, 2**31 - 1))
     for x in coded.space.sample(3, np.random.default_rng(seed)):
@@ -84,8 +84,8 @@ def test_what_is_encoded_is_decoded(data: st.DataObject) -> None:
         assert {name: coded.decode(told)[name] for name in ends} == pytest.approx(ends)
 
 
-def test_choices_that_are_numbers_have_the_order_of_a_space_and_others_have_none() -> None:
-    """Also truth values, and numbers that are equal or not finite, have none."""
+def test_coded_space_orders_choices_only_if_all_are_numbers() -> None:
+    """Truth values and infinite numbers do not count as numbers."""
     numbers = CodedSpace({"batch": CategoricalDistribution([64, 16, 32])})
     codes = numbers.encode([{"batch": each} for each in (16, 32, 64)])
     assert np.array_equal(
@@ -98,8 +98,8 @@ def test_choices_that_are_numbers_have_the_order_of_a_space_and_others_have_none
         assert np.array_equal(X, np.eye(len(choices)))
 
 
-def test_ends_of_a_periodic_parameter_are_near_each_other() -> None:
-    """The highest float is the lowest one; the highest whole number or step is the one before it."""
+def test_coded_space_places_the_ends_of_a_periodic_parameter_side_by_side() -> None:
+    """The highest float equals the lowest; the highest whole number or step is next to the lowest."""
     values = {"angle": [-180.0, 180.0], "hour": [23, 0, 1], "quarter": [0.75, 0.0, 0.25]}
     for name, listed in values.items():
         coded = CodedSpace({name: KINDS[name]}, periodic=CIRCLES)
@@ -116,7 +116,7 @@ def test_ends_of_a_periodic_parameter_are_near_each_other() -> None:
     assert np.cos(np.deg2rad(study.sampler.recommend(study)["direction"] - 2.0)) > 0.95
 
 
-def test_what_is_no_circle_is_refused_by_its_name_and_an_unknown_name_warned_of() -> None:
+def test_sampler_refuses_an_invalid_periodic_parameter_and_warns_of_an_unknown_one() -> None:
     for name in ("choice", "batch", "log"):
         assert_refused(ValueError, f"{name} must be .* got .*", CodedSpace, KINDS, periodic=[name])
     assert_refused(ValueError, "periodic must be names", TVSampler, periodic="direction")
@@ -128,7 +128,7 @@ def test_what_is_no_circle_is_refused_by_its_name_and_an_unknown_name_warned_of(
         study.ask({"direction": KINDS["angle"]})
 
 
-def test_recommend_names_the_missing_context_as_the_user_did() -> None:
+def test_recommend_refuses_an_invalid_context_by_the_name_of_its_variable() -> None:
     study = optuna.create_study(sampler=sampler(context=WEATHER))
     study.optimize(in_weather, n_trials=3)
     recommend = study.sampler.recommend
@@ -142,7 +142,7 @@ def test_recommend_names_the_missing_context_as_the_user_did() -> None:
     )
 
 
-def test_a_study_plays_what_the_bandit_would_also_with_the_sampler_of_another_one() -> None:
+def test_sampler_plays_two_studies_as_a_bandit_asked_and_told_by_hand() -> None:
     shared = sampler()
     for direction in ("maximize", "minimize"):
         study = optuna.create_study(sampler=shared, direction=direction, study_name="one")
@@ -162,7 +162,7 @@ def test_a_study_plays_what_the_bandit_would_also_with_the_sampler_of_another_on
             bandit.tell(coded.encode([trial.params]), trial.value, float(trial.number))
 
 
-def test_failed_pruned_and_diverged_trials_were_played_and_not_read() -> None:
+def test_sampler_counts_failed_pruned_and_infinite_trials_as_plays_without_reading() -> None:
     study = optuna.create_study(sampler=sampler(), direction="maximize")
 
     def objective(trial: Any) -> float:
@@ -175,11 +175,11 @@ def test_failed_pruned_and_diverged_trials_were_played_and_not_read() -> None:
 
     study.optimize(objective, n_trials=6, catch=RuntimeError)
     bandit = study.sampler.bandit
-    assert len(bandit.state.rewards) == 2  # trials 0 and 4: the fifth's reward comes with the next
+    assert len(bandit.state.rewards) == 2  # trials 0 and 4, as trial 5 is told at the next ask
     assert len(bandit.state.failed) == 3
 
 
-def test_a_loss_of_a_training_that_diverged_is_named_once() -> None:
+def test_sampler_warns_once_of_the_loss_of_a_diverged_training() -> None:
     def loss(trial: Any) -> float:
         x = trial.suggest_float("x", 0.0, 1.0)
         return 1e4 if trial.number == 9 else 0.3 + (x - 0.3) ** 2
@@ -190,7 +190,7 @@ def test_a_loss_of_a_training_that_diverged_is_named_once() -> None:
     assert len(given) == 1
 
 
-def test_the_default_sets_a_training_that_diverged_aside() -> None:
+def test_sampler_with_the_default_policy_treats_a_diverged_loss_as_an_outlier() -> None:
     def loss(trial: Any) -> float:
         x = trial.suggest_float("x", 0.0, 1.0)
         return 1e4 if trial.number == 9 else 0.3 + (x - 0.3) ** 2
@@ -202,7 +202,7 @@ def test_the_default_sets_a_training_that_diverged_aside() -> None:
     assert all(abs(trial.params["x"] - 0.3) < 0.2 for trial in study.trials[-4:])
 
 
-def test_what_runs_elsewhere_is_pending() -> None:
+def test_sampler_treats_trials_that_run_elsewhere_as_pending() -> None:
     storage = optuna.storages.InMemoryStorage()
     here = optuna.create_study(storage=storage, sampler=sampler(), study_name="one")
     there = optuna.load_study(storage=storage, sampler=sampler(seed=1), study_name="one")
@@ -218,7 +218,7 @@ def test_what_runs_elsewhere_is_pending() -> None:
     assert here.sampler.bandit.pending[0] == pytest.approx(expected[1])
 
 
-def test_a_user_attribute_is_the_time() -> None:
+def test_sampler_reads_the_time_of_a_trial_from_a_user_attribute() -> None:
     study = optuna.create_study(sampler=sampler(time="hour"))
 
     def objective(trial: Any) -> float:
@@ -233,7 +233,7 @@ def test_a_user_attribute_is_the_time() -> None:
     )
 
 
-def test_seconds_since_the_first_trial_are_the_time() -> None:
+def test_sampler_without_time_uses_seconds_since_the_first_trial() -> None:
     study = optuna.create_study(sampler=sampler(time=None))
     study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=3)
     starts = [each.datetime_start.timestamp() for each in study.trials]
@@ -241,7 +241,7 @@ def test_seconds_since_the_first_trial_are_the_time() -> None:
     assert told == pytest.approx([start - starts[0] for start in starts[:2]])
 
 
-def test_another_space_begins_another_bandit_with_the_trials_that_have_it() -> None:
+def test_sampler_with_an_added_parameter_keeps_the_trials_and_their_common_space() -> None:
     one = optuna.create_study(sampler=sampler())
     one.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=3)
     one.optimize(
@@ -251,7 +251,7 @@ def test_another_space_begins_another_bandit_with_the_trials_that_have_it() -> N
     assert len(one.sampler.bandit.state.rewards) == 5
 
 
-def test_a_parameter_that_had_another_range_is_warned_of_once() -> None:
+def test_sampler_warns_once_of_a_parameter_with_another_range() -> None:
     def objective(trial: Any) -> float:
         width = 1.0 if trial.number < 3 else 2.0
         x = trial.suggest_float("x", 0.0, width)
@@ -269,7 +269,7 @@ def test_a_parameter_that_had_another_range_is_warned_of_once() -> None:
     )
 
 
-def test_a_wrong_time_is_named() -> None:
+def test_sampler_refuses_an_invalid_time_and_names_its_trial() -> None:
     for bad in (3, "", ["hour"]):
         assert_refused(ValueError, "time must be the name of a user attribute", TVSampler, time=bad)
     for time, name in (("hour", "the user attribute 'hour'"), (lambda _: "now", r"time\(trial\)")):
@@ -280,7 +280,7 @@ def test_a_wrong_time_is_named() -> None:
         assert_refused(ValueError, message, trial.suggest_float, "x", 0.0, 1.0)
 
 
-def test_several_objectives_are_refused() -> None:
+def test_sampler_refuses_several_objectives() -> None:
     study = optuna.create_study(sampler=sampler(), directions=["minimize", "maximize"])
 
     def objective(trial: Any) -> tuple[float, float]:
@@ -307,23 +307,25 @@ def study_of(n: int, **options: Any) -> Any:
     return study
 
 
-def test_other_policies_get_the_kernel_of_the_space() -> None:
+def test_sampler_gives_recipes_a_kernel_and_refuses_policies_without_a_bandit() -> None:
     study = study_of(3, policy=partial(policies.sw_gp_ucb, window=5))
-    assert study.sampler.bandit.recipe.aging.last == 5
+    recipe = study.sampler.bandit.recipe
+    assert recipe.aging.last == 5
+    assert recipe.kernel == recipe.domain.kernel()
     study.sampler = sampler(policy=lambda space, *_, **__: policies.uniform(space))
     assert_refused(TypeError, "policy must be a recipe", TVSampler, "gp-ucb")
     with pytest.raises(TypeError, match="policy must make a Bandit, got <Uniform"):
         study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=1)
 
 
-def test_it_goes_on_from_a_pickle() -> None:
+def test_sampler_continues_the_same_after_pickling() -> None:
     whole, study = study_of(7), study_of(4)
     study.sampler = pickle.loads(pickle.dumps(study.sampler))
     study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=3)
     assert [each.params for each in study.trials] == [each.params for each in whole.trials]
 
 
-def test_threads_tell_every_trial_once() -> None:
+def test_sampler_tells_every_trial_once_with_several_threads() -> None:
     study = study_of(2)
     study.optimize(lambda trial: trial.suggest_float("x", 0.0, 1.0), n_trials=8, n_jobs=2)
     study.ask({"x": FloatDistribution(0.0, 1.0)})
@@ -349,7 +351,7 @@ def seed_of_policy(seed: int | None) -> Any:
     return one
 
 
-def test_samplers_without_a_seed_never_repeat_each_other_and_with_one_always() -> None:
+def test_samplers_repeat_each_other_only_with_the_same_seed() -> None:
     assert len(set(first_points_of([TVSampler() for _ in range(12)]))) == 12
     assert len(set(first_points_of([TVSampler(seed=7) for _ in range(3)]))) == 1
     assert len({seed_of_policy(None) for _ in range(3)}) == 3
@@ -358,8 +360,8 @@ def test_samplers_without_a_seed_never_repeat_each_other_and_with_one_always() -
     assert_refused(ValueError, "seed must be a whole number", TVSampler, seed=0.5)
 
 
-def test_a_copy_with_other_random_numbers_draws_other_points() -> None:
-    """As a worker that was forked from another one has it, before its first point and after it."""
+def test_reseed_rng_changes_the_points_of_a_copied_sampler() -> None:
+    """A forked worker calls it, before or after its first point."""
     first = sampler(seed=0)
     second, third = (pickle.loads(pickle.dumps(first)) for _ in range(2))
     second.reseed_rng()
@@ -378,7 +380,7 @@ def test_a_copy_with_other_random_numbers_draws_other_points() -> None:
     assert len(other.rewards) == 3
 
 
-def test_a_new_sampler_each_night_with_the_same_seed_goes_on_as_one_sampler_would() -> None:
+def test_new_samplers_with_one_seed_continue_a_study_as_a_single_sampler() -> None:
     by_night, whole = optuna.create_study(), optuna.create_study(sampler=sampler())
     states = []
     for _ in range(4):
@@ -395,7 +397,7 @@ def test_a_new_sampler_each_night_with_the_same_seed_goes_on_as_one_sampler_woul
     assert len(set(states)) == 3
 
 
-def test_a_new_sampler_each_night_repeats_no_random_point_of_a_trial_that_failed() -> None:
+def test_new_samplers_with_one_seed_repeat_no_random_point() -> None:
     study = optuna.create_study()
     for number in range(4):
         study.sampler = sampler()
@@ -423,8 +425,8 @@ def test_a_new_sampler_each_night_repeats_no_random_point_of_a_trial_that_failed
     ],
     ids=str,
 )
-def test_ranges_of_any_size_are_played_and_learned(of: Any) -> None:
-    """A value in the upper half is good, whatever the unit: most of the later points are there."""
+def test_sampler_plays_and_learns_in_ranges_of_any_size(of: Any) -> None:
+    """Large values are good, and most of the later points are large."""
     study = optuna.create_study(sampler=sampler(), direction="maximize")
     points = []
     for _ in range(8):
@@ -437,8 +439,10 @@ def test_ranges_of_any_size_are_played_and_learned(of: Any) -> None:
     assert len(study.sampler.bandit.state.rewards) == 7
 
 
-def test_workers_on_one_storage_tell_every_trial_and_wait_for_what_runs(tmp_path: Any) -> None:
-    """Two processes' samplers, by turns on one file: none misses what the other one did."""
+def test_samplers_on_one_storage_tell_every_trial_and_keep_running_ones_pending(
+    tmp_path: Any,
+) -> None:
+    """Two samplers, as of two processes, take turns on one file."""
     storages = [optuna.storages.RDBStorage(f"sqlite:///{tmp_path / 'study.db'}") for _ in range(2)]
     workers = [
         optuna.create_study(
@@ -452,21 +456,23 @@ def test_workers_on_one_storage_tell_every_trial_and_wait_for_what_runs(tmp_path
         if turn:
             expected = CodedSpace({"x": x}).encode([each.params for each in running])
             assert workers[1].sampler.bandit.pending == pytest.approx(expected)
-        for trial, each in zip(running, reversed(workers), strict=True):  # told by the other one
+        for trial, each in zip(
+            running, reversed(workers), strict=True
+        ):  # each tells the trial of the other
             each.tell(trial.number, trial.params["x"])
     for each in workers:
         each.ask({"x": x})
     for each in workers:
         assert sorted(each.sampler.bandit.state.rewards.t) == [float(i) for i in range(8)]
-    for (
-        storage
-    ) in storages:  # otherwise connections stay open, which is a warning from Python 3.13 on
+    for storage in storages:  # open connections are a warning from Python 3.13 on
         storage.remove_session()
         storage.engine.dispose()
 
 
-def test_many_trials_are_told_at_once_in_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No kernel matrix of all trials is computed: time and memory grow with their number alone."""
+def test_sampler_tells_a_thousand_trials_without_their_whole_kernel_matrix(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Time and memory grow linearly with the number of trials."""
     from tvbandits.domains.space_kernel import PerParameter
 
     sizes = []
@@ -504,7 +510,7 @@ def play_by_hand(trials: Any, space: Any) -> Any:
     return bandit
 
 
-def test_a_user_attribute_is_the_noise_variance_of_a_trial_that_has_it() -> None:
+def test_sampler_reads_the_noise_variance_of_a_trial_from_a_user_attribute() -> None:
     def objective(trial: Any) -> float:
         x = float(trial.suggest_float("x", 0.0, 1.0))
         if trial.number % 3:
@@ -514,7 +520,7 @@ def test_a_user_attribute_is_the_noise_variance_of_a_trial_that_has_it() -> None
     study = optuna.create_study(sampler=sampler())
     study.optimize(objective, n_trials=6)
     by_hand = play_by_hand(study.trials, Space(x=(0.0, 1.0)))
-    # A sampler that reads all of them at once learns the same.
+    # A sampler that reads all trials at once learns the same.
     later = sampler()
     assert later.recommend(study)["x"] == pytest.approx(by_hand.recommend(5.0)[0], abs=1e-2)
     told = later.bandit.state.rewards.with_noise(0.01)
@@ -522,7 +528,7 @@ def test_a_user_attribute_is_the_noise_variance_of_a_trial_that_has_it() -> None
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, "loud", float("inf")])
-def test_a_noise_variance_that_is_none_names_trial_and_value(value: Any) -> None:
+def test_sampler_refuses_an_invalid_noise_variance_and_names_its_trial(value: Any) -> None:
     study = optuna.create_study(sampler=sampler())
     trial = study.ask({"x": FloatDistribution(0.0, 1.0)})
     trial.set_user_attr("noise_variance", value)
@@ -541,7 +547,7 @@ def in_weather(trial: Any) -> float:
     return (x - (outside + 15.0) / 35.0) ** 2
 
 
-def test_user_attributes_are_the_context_of_a_trial() -> None:
+def test_sampler_reads_the_context_of_a_trial_from_user_attributes() -> None:
     study = optuna.create_study(sampler=sampler(context=WEATHER))
     study.optimize(in_weather, n_trials=12)
     play_by_hand(study.trials, Space(context=WEATHER, x=(0.0, 1.0)))
@@ -551,7 +557,7 @@ def test_user_attributes_are_the_context_of_a_trial() -> None:
     assert cold + 0.2 < warm
 
 
-def test_an_enqueued_trial_brings_its_context_to_ask_and_tell_of_any_process(tmp_path: Any) -> None:
+def test_sampler_reads_the_context_of_enqueued_trials_of_any_process(tmp_path: Any) -> None:
     storage = f"sqlite:///{tmp_path / 'study.db'}"
     options: Any = {"storage": storage, "study_name": "one", "load_if_exists": True}
     context = {**WEATHER, "shift": ["day", "night"]}
@@ -575,7 +581,7 @@ def test_an_enqueued_trial_brings_its_context_to_ask_and_tell_of_any_process(tmp
     assert bandit.pending[:, 1:] == pytest.approx(np.array(contexts[2:]))
 
 
-def test_a_trial_without_its_context_is_refused_from_the_first_on_and_blocks_no_other() -> None:
+def test_sampler_refuses_a_trial_without_valid_context_and_continues_with_others() -> None:
     study = optuna.create_study(sampler=sampler(context=WEATHER))
 
     def forgetful(trial: Any) -> float:
@@ -606,13 +612,15 @@ def context_named_x() -> None:
         study.tell(study.ask({"x": FloatDistribution(0.0, 1.0)}), 1.0)
 
 
-def test_recommend_has_the_best_mean_of_now_in_the_form_of_best_params() -> None:
+def test_recommend_returns_the_present_best_mean_in_the_form_of_best_params() -> None:
     def objective(trial: Any) -> float:
         x = float(trial.suggest_float("x", 0.0, 1.0))
         k, mode = trial.suggest_int("k", 1, 3), trial.suggest_categorical("mode", ["a", "b"])
         trial.suggest_int("fixed", 4, 4)
         best = 0.2 if trial.number < 15 else 0.8
-        early = -0.2 if trial.number < 15 else 0.0  # what was best at first was better than any now
+        early = (
+            -0.2 if trial.number < 15 else 0.0
+        )  # so that the best early value is below any later one
         return (x - best) ** 2 + 0.3 * (k != 2) + 0.3 * (mode != "b") + early
 
     study = optuna.create_study(sampler=sampler())
@@ -628,11 +636,11 @@ def test_recommend_has_the_best_mean_of_now_in_the_form_of_best_params() -> None
     assert (recommended["k"], recommended["mode"], recommended["fixed"]) == (2, "b", 4)
     assert abs(study.best_params["x"] - 0.2) < 0.1
     assert abs(recommended["x"] - 0.8) < 0.1
-    # A sampler that reads the study somewhere else says the same.
+    # Another sampler recommends the same for this study.
     assert sampler().recommend(study) == pytest.approx(recommended, abs=1e-3)
 
 
-def test_recommend_changes_no_trial_that_comes() -> None:
+def test_recommend_changes_no_later_trial() -> None:
     plain, watched = study_of(0), study_of(0)
     for study in (plain, watched):
         for _ in range(6):
@@ -642,17 +650,29 @@ def test_recommend_changes_no_trial_that_comes() -> None:
     assert [each.params for each in plain.trials] == [each.params for each in watched.trials]
 
 
-def test_recommend_is_for_this_moment_where_seconds_are_the_time() -> None:
+def test_recommend_uses_the_present_time_if_the_sampler_has_no_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    times: list[float] = []
+    recommend = Bandit.recommend
+
+    def recorded(bandit: Bandit, t: float, **options: Any) -> Any:
+        times.append(t)
+        return recommend(bandit, t, **options)
+
+    monkeypatch.setattr(Bandit, "recommend", recorded)
     study = optuna.create_study(sampler=sampler(time=None))
     study.optimize(lambda trial: (trial.suggest_float("x", 0.0, 1.0) - 0.4) ** 2, n_trials=8)
-    now = (datetime.now() - study.trials[0].datetime_start).total_seconds()
-    bandit = study.sampler
-    assert bandit.recommend(study)["x"] == pytest.approx(
-        bandit.recommend(study, t=now)["x"], abs=0.05
-    )
+    start = study.trials[0].datetime_start
+    before = (datetime.now() - start).total_seconds()
+    study.sampler.recommend(study)
+    after = (datetime.now() - start).total_seconds()
+    assert study.sampler.bandit.state.time < before
+    (time,) = times
+    assert before - 1e-5 <= time <= after + 1e-5
 
 
-def test_recommend_of_a_study_without_a_value_or_without_a_choice() -> None:
+def test_recommend_refuses_a_study_without_values_and_returns_single_values() -> None:
     study = optuna.create_study(sampler=sampler(), study_name="new")
     assert_refused(
         ValueError, "nothing to recommend: the study 'new'", study.sampler.recommend, study
@@ -670,7 +690,7 @@ class TestSamplersOfOptuna(
     pytest_samplers.RelativeSamplerTestCase,
     pytest_samplers.SingleOnlySamplerTestCase,
 ):
-    """The tests that Optuna keeps for every sampler, and for those of one objective."""
+    """The tests of Optuna for every sampler, and for samplers of one objective."""
 
     @pytest.fixture
     def sampler(self) -> Any:
@@ -679,7 +699,7 @@ class TestSamplersOfOptuna(
 
 @pytest.mark.xfail(raises=ValueError, reason="a bandit has one objective", strict=True)
 class TestSeveralObjectivesOfOptuna(pytest_samplers.MultiObjectiveSamplerTestCase):
-    """The tests that Optuna keeps for samplers of several objectives, all of which must fail."""
+    """The tests of Optuna for samplers of several objectives, all of which must fail."""
 
     @pytest.fixture
     def sampler(self) -> Any:

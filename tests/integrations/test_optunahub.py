@@ -1,4 +1,4 @@
-"""The folder for OptunaHub: what its registry wants, and a sampler that it loads."""
+"""The folder for OptunaHub: the files that its registry requires, and the sampler that it loads."""
 
 import importlib.util
 import re
@@ -28,7 +28,7 @@ def load(folder: Path) -> Any:
     return module
 
 
-def test_its_sampler_is_ours_and_its_page_has_what_the_registry_wants() -> None:
+def test_hub_folder_has_the_sampler_metadata_and_license_that_the_registry_requires() -> None:
     assert load(FOLDER).TVSampler is TVSampler
     head = (FOLDER / "README.md").read_text(encoding="utf-8").split("---")[1]
     keys = re.findall(r"^(\w+):", head, re.M)
@@ -36,7 +36,7 @@ def test_its_sampler_is_ours_and_its_page_has_what_the_registry_wants() -> None:
     assert (FOLDER / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
 
 
-def test_its_example_runs(
+def test_hub_example_prints_the_present_best_setting(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hub = SimpleNamespace(load_module=lambda name: load(ROOT / "package" / name))

@@ -25,19 +25,19 @@ HOUR = 0.0
 
 
 def hours() -> float:
-    """A clock that a file can name."""
+    """A clock that a file can refer to by its path."""
     return HOUR
 
 
 def quick(space: Any, **options: Any) -> Any:
-    """Fixed numbers: what is tested is who tells what, and when."""
+    """A policy with a fixed noise variance and forgetting rate."""
     return policies.tv_gp_ucb(
         space, kernel=space.kernel(), noise_variance=0.01, **{"forgetting_rate": 0.05, **options}
     )
 
 
 class Clock:
-    """Hours that pass, and a machine that is read at each."""
+    """A clock whose hour advances at each reading of a machine."""
 
     def __init__(self) -> None:
         self.hour = 100.0
@@ -49,7 +49,7 @@ class Clock:
 
 
 def read(inputs: dict[str, float]) -> dict[str, float]:
-    """A machine that a file can name, read at the hour."""
+    """A reading of a machine at the present hour, which a file can refer to by its path."""
     return {"y": (inputs["x"] - 0.3) ** 2, "time": HOUR}
 
 
@@ -66,7 +66,7 @@ def made(direction: str, **options: Any) -> tuple[Any, Clock]:
 
 
 def generator_with(data: Any, vocs: Any = None, **options: Any) -> Any:
-    """A generator at hour 10 that knows these data."""
+    """A generator at hour 10 with these data."""
     options = {"clock": lambda: 10.0, "policy": quick, **options}
     generator = TVGenerator(vocs=vocs_of() if vocs is None else vocs, **options)
     generator.add_data(pd.DataFrame(data))
@@ -88,7 +88,7 @@ def same_points(some: list[Any], others: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("direction", ["MINIMIZE", "MAXIMIZE"])
-def test_it_plays_what_a_bandit_would_that_is_told_the_data(direction: str) -> None:
+def test_generator_plays_as_a_bandit_told_the_same_data(direction: str) -> None:
     X, _ = made(direction)
     for _ in range(6):
         X.step()
@@ -105,7 +105,7 @@ def test_it_plays_what_a_bandit_would_that_is_told_the_data(direction: str) -> N
         assert row["k"] == [1.0, 2.5, 4.0][int(asked["k"])]
 
 
-def test_it_goes_on_with_data_that_are_loaded() -> None:
+def test_generator_continues_the_same_from_loaded_data() -> None:
     whole, before = made("MINIMIZE")
     for _ in range(5):
         whole.step()
@@ -127,7 +127,7 @@ def test_it_goes_on_with_data_that_are_loaded() -> None:
     ],
     ids=str,
 )
-def test_a_run_from_its_file_goes_on_as_if_it_never_stopped(
+def test_generator_continues_the_same_from_a_saved_file(
     policy: Any, window: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.integrations.test_xopt.HOUR", 1.0)
@@ -152,7 +152,7 @@ def test_a_run_from_its_file_goes_on_as_if_it_never_stopped(
         assert len(again.data) == 5
 
 
-def test_a_function_that_no_file_can_name_is_refused_when_the_file_is_read() -> None:
+def test_generator_from_yaml_refuses_a_function_that_cannot_be_imported() -> None:
     clock = Clock()
     for options, value in (
         ({"clock": lambda: 0.0}, "<lambda>"),
@@ -166,8 +166,8 @@ def test_a_function_that_no_file_can_name_is_refused_when_the_file_is_read() -> 
             TVGenerator.from_yaml(TVGenerator(vocs=vocs_of(), **options).yaml())
 
 
-@pytest.mark.filterwarnings("ignore")  # of what Xopt imports for its own generators
-def test_it_is_registered_by_its_name_and_its_defaults_can_be_written() -> None:
+@pytest.mark.filterwarnings("ignore")  # of imports of Xopt for its own generators
+def test_generator_is_registered_with_defaults_that_json_can_store() -> None:
     from xopt.generators import get_generator, get_generator_defaults, list_available_generators
 
     assert "tvbandits" in list_available_generators()
@@ -178,7 +178,7 @@ def test_it_is_registered_by_its_name_and_its_defaults_can_be_written() -> None:
     assert generator.clock is time.time
 
 
-def test_a_file_of_text_makes_a_run() -> None:
+def test_generator_runs_from_a_yaml_text() -> None:
     text = """
     generator:
         name: tvbandits
@@ -196,7 +196,7 @@ def test_a_file_of_text_makes_a_run() -> None:
     assert run.data["gain"].tolist() == [2, 2, 2]
 
 
-def test_data_that_are_reset_shortened_replaced_or_completed_count_as_they_are() -> None:
+def test_generator_uses_the_present_data_after_they_are_changed() -> None:
     other = pd.DataFrame(DATA).assign(y=[3.0, 1.0, 4.0, 1.0])
     shorter = pd.DataFrame(DATA)[:2]
     incomplete = pd.DataFrame(DATA).assign(y=[1.0, 3.0, 2.0, np.nan])
@@ -205,7 +205,7 @@ def test_data_that_are_reset_shortened_replaced_or_completed_count_as_they_are()
         generator.generate(1)
         generator.data = data
         fresh = generator_with(data)
-        # A point that was generated before is pending unless a row came or all is another run.
+        # A point that was generated before is pending unless its row arrived or the run restarted.
         generator._pending = generator._pending[:0]
         same_points(generator.generate(1), fresh.generate(1))
         assert generator.bandit.state.rewards.y.tolist() == data["y"].dropna().tolist()
@@ -216,7 +216,7 @@ def test_data_that_are_reset_shortened_replaced_or_completed_count_as_they_are()
     assert generator.bandit.state.rewards.y.tolist() == DATA["y"]
 
 
-def test_a_run_begins_anew_after_its_data_are_reset_or_removed() -> None:
+def test_generator_restarts_after_its_data_are_reset_or_removed() -> None:
     X, clock = made("MINIMIZE")
     first = deepcopy(X.generator).generate(1)
     for _ in range(3):
@@ -232,7 +232,7 @@ def test_a_run_begins_anew_after_its_data_are_reset_or_removed() -> None:
     assert len(X.data) == 2
 
 
-def test_rows_without_a_value_in_range_are_left_out_with_a_warning() -> None:
+def test_generator_omits_rows_outside_the_variables_with_a_warning() -> None:
     more = {"x": [np.nan, 1.5, 0.3, 0.4], "k": [1.0, 1.0, 2.0, np.inf], "y": 9.0, "time": 5.0}
     data = pd.concat([pd.DataFrame(DATA), pd.DataFrame(more)], ignore_index=True)
     generator = generator_with(data)
@@ -242,7 +242,7 @@ def test_rows_without_a_value_in_range_are_left_out_with_a_warning() -> None:
     assert generator.bandit.state.rewards.y.tolist() == DATA["y"]
 
 
-def test_variables_that_are_changed_in_place_or_anew_count_from_then_on() -> None:
+def test_generator_uses_variables_changed_in_place_or_replaced() -> None:
     narrow = vocs_of(x=[0.0, 0.5])
     for change in ("anew", "in place"):
         generator = generator_with(DATA)
@@ -264,7 +264,7 @@ def test_variables_that_are_changed_in_place_or_anew_count_from_then_on() -> Non
         assert [set(each) for each in points] == [{"x", "k", "z"}] * 2
 
 
-def test_dates_with_a_zone_are_seconds_and_without_one_are_refused() -> None:
+def test_generator_reads_dates_with_a_time_zone_as_seconds_and_refuses_others() -> None:
     dates = pd.to_datetime(DATA["time"], unit="s", utc=True)
     dated = generator_with({**DATA, "time": dates})
     same_points(dated.generate(1), generator_with(DATA).generate(1))
@@ -276,13 +276,13 @@ def test_dates_with_a_zone_are_seconds_and_without_one_are_refused() -> None:
     for times in (dates.tz_localize(None), ["1", "2", "3", "noon"], pd.to_timedelta(DATA["time"])):
         with pytest.raises(ValueError, match="time zone"):
             generator_with({**DATA, "time": times}).generate(1)
-    # As dates become in a file of Xopt: milliseconds.
+    # Files of Xopt contain dates in milliseconds.
     later = {**DATA, "time": 1000.0 * (time.time() + np.arange(4.0))}
     with pytest.raises(ValueError, match="one more than a day from now in row 0"):
         generator_with(later, clock=time.time).generate(1)
 
 
-def test_a_failed_row_has_no_date_and_counts_as_played() -> None:
+def test_generator_counts_a_failed_row_without_date_as_played() -> None:
     dates = [pd.Timestamp(1.0, unit="s", tz="UTC"), pd.NaT, pd.Timestamp(3.0, unit="s", tz="UTC")]
     data = {"x": [0.1, 0.2, 0.3], "k": 1.0, "y": [1.0, np.nan, 2.0], "time": dates}
     generator = generator_with(data)
@@ -291,7 +291,7 @@ def test_a_failed_row_has_no_date_and_counts_as_played() -> None:
     assert generator.bandit.state.failed.t.tolist() == [0.0]
 
 
-def test_exploring_is_refused_at_once_and_when_it_is_set_later() -> None:
+def test_generator_refuses_the_objective_explore_at_any_time() -> None:
     with pytest.raises(VOCSError, match="EXPLORE"):
         TVGenerator(vocs=vocs_of("EXPLORE"))
     generator = generator_with(DATA)
@@ -303,7 +303,7 @@ def test_exploring_is_refused_at_once_and_when_it_is_set_later() -> None:
 
 
 @pytest.mark.parametrize("ends", [(-1e300, 1e300), (0.0, 1e-300), (1e9, 1e9 + 1.0)])
-def test_ranges_of_any_size(ends: tuple[float, float]) -> None:
+def test_generator_plays_in_ranges_of_any_size(ends: tuple[float, float]) -> None:
     x = [0.75 * ends[0] + 0.25 * ends[1], ends[1]]
     vocs = xopt.VOCS(variables={"x": list(ends)}, objectives={"y": "MINIMIZE"})
     generator = generator_with({"x": x, "y": [0.5, 0.1], "time": [1.0, 2.0]}, vocs)
@@ -312,7 +312,7 @@ def test_ranges_of_any_size(ends: tuple[float, float]) -> None:
     assert generator.bandit.state.rewards.X[:, 0] == pytest.approx([0.25, 1.0], abs=1e-6)
 
 
-def test_a_range_without_end_is_refused_and_a_single_value_is_kept() -> None:
+def test_generator_refuses_an_infinite_range_and_keeps_a_single_value() -> None:
     with pytest.raises(VOCSError, match="x must have a finite range"):
         TVGenerator(vocs=vocs_of(x=[0.0, np.inf]))
     generator = generator_with({**DATA, "k": 4.0}, vocs_of(k={4.0}))
@@ -321,12 +321,12 @@ def test_a_range_without_end_is_refused_and_a_single_value_is_kept() -> None:
         generator_with(DATA, vocs_of(x={0.1}, k={4.0})).generate(1)
 
 
-def test_points_that_are_not_read_yet_are_pending_until_their_rows_come() -> None:
+def test_generator_keeps_generated_points_pending_until_their_rows_arrive() -> None:
     generator = generator_with(DATA)
     points = generator.generate(2) + generator.generate(2)
     assert len({(each["x"], each["k"]) for each in points}) == 4
     assert len(generator.bandit.pending) == 4
-    # Out of order, and one of them not quite where it was asked for: it is the oldest that is left.
+    # Rows arrive out of order, and one of another point replaces the oldest pending point.
     rows = [points[2] | {"y": 1.0, "time": 11.0}, points[0] | {"x": 0.0, "y": 1.0, "time": 12.0}]
     generator.ingest(rows)
     (last,) = generator.generate(1)
@@ -338,7 +338,7 @@ def test_points_that_are_not_read_yet_are_pending_until_their_rows_come() -> Non
 
 
 @pytest.mark.filterwarnings("ignore:The inplace keyword")  # in Xopt, by a newer pandas
-def test_an_asynchronous_run_asks_for_what_nobody_plays_yet() -> None:
+def test_generator_in_an_asynchronous_run_repeats_no_point() -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     clock = Clock()
@@ -352,13 +352,13 @@ def test_an_asynchronous_run_asks_for_what_nobody_plays_yet() -> None:
     assert run.data.duplicated(["x", "k"]).sum() == 0
 
 
-def test_it_decides_how_many_points_where_nobody_says() -> None:
+def test_generator_suggests_one_point_unless_given_a_number() -> None:
     generator = generator_with(DATA, policy=partial(quick))
     assert len(generator.suggest(None)) == 1
     assert len(generator.suggest(3)) == 3
 
 
-def test_data_that_are_handed_over_as_columns_or_a_single_row() -> None:
+def test_generator_accepts_data_as_columns_or_a_single_row() -> None:
     options: Any = {"vocs": vocs_of(), "clock": lambda: 10.0, "policy": quick}
     same_points(TVGenerator(data=DATA, **options).generate(1), generator_with(DATA).generate(1))
     single = TVGenerator(data={name: values[0] for name, values in DATA.items()}, **options)
@@ -366,20 +366,20 @@ def test_data_that_are_handed_over_as_columns_or_a_single_row() -> None:
     assert single.bandit.state.rewards.y.tolist() == [1.0]
 
 
-def test_several_points_at_once() -> None:
+def test_generator_generates_several_different_points() -> None:
     X, _ = made("MAXIMIZE")
     X.step()
     points = X.generator.generate(3)
     assert len({(each["x"], each["k"]) for each in points}) == 3
 
 
-def test_readings_without_a_time_are_refused() -> None:
+def test_generator_refuses_readings_without_a_time() -> None:
     generator = generator_with({"x": [0.0], "k": [1.0], "y": [1.0]})
     with pytest.raises(ValueError, match=r"'time', .* x, k, y, .* row 0"):
         generator.generate(1)
 
 
-def test_two_objectives_and_constraints_are_refused() -> None:
+def test_generator_refuses_two_objectives_and_constraints() -> None:
     for more in (
         {"objectives": {"y": "MINIMIZE", "z": "MINIMIZE"}},
         {"constraints": {"c": ["LESS_THAN", 0]}},
@@ -389,17 +389,17 @@ def test_two_objectives_and_constraints_are_refused() -> None:
             TVGenerator(vocs=xopt.VOCS(**parts))
 
 
-def test_the_example_follows_the_machine(tmp_path: Path) -> None:
+def test_example_of_xopt_loses_less_than_a_fifth_of_random_points(tmp_path: Path) -> None:
     example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "xopt_run.py"))
     assert example["main"](tmp_path) < 0.072  # a fifth of what points at random lose
     assert (tmp_path / "xopt_run.png").stat().st_size > 0
 
 
-def test_what_failed_or_diverged_is_no_reading_and_other_policies_get_a_kernel() -> None:
+def test_generator_counts_failed_and_infinite_rows_as_plays_without_reading() -> None:
     vocs = xopt.VOCS(variables={"x": [0.0, 1.0]}, objectives={"y": "MINIMIZE"})
     policy = partial(policies.sw_gp_ucb, window=5)
     generator = TVGenerator(vocs=vocs, clock=lambda: 3.0, policy=policy)
-    generator.add_data(pd.DataFrame({"x": [0.3], "xopt_error": [True]}))  # what failed has no time
+    generator.add_data(pd.DataFrame({"x": [0.3], "xopt_error": [True]}))  # a failed row has no time
     generator.generate(1)
     read = {"x": [0.1, 0.2, 0.4], "y": [np.inf, 1.0, np.nan], "time": [4.0, 5.0, np.nan]}
     generator.add_data(pd.DataFrame(read))
@@ -419,7 +419,7 @@ def in_context(domain: Any = (-15.0, 20.0)) -> Any:
 
 
 def by_hand(outside: list[float], now: float) -> dict[str, float]:
-    """What a bandit on shares asks for, that is told the data in their context."""
+    """The point of a bandit on scaled parameters, told the data with their context."""
     space = Space(context={"outside": (0.0, 1.0)}, k=Integer(0, 2), x=(0.0, 1.0))
     seed = int(np.random.SeedSequence((0, 4, 0)).generate_state(1)[0])
     bandit = quick(space, minimize=True, seed=seed)
@@ -430,24 +430,24 @@ def by_hand(outside: list[float], now: float) -> dict[str, float]:
     return {"k": [1.0, 2.5, 4.0][int(x[0])], "x": 2 * x[1] - 1}
 
 
-def test_a_contextual_variable_is_the_context_of_the_bandit_and_no_point_has_it() -> None:
+def test_generator_uses_a_contextual_variable_as_context_and_not_as_part_of_points() -> None:
     generator = generator_with(SEEN, in_context(), context={"outside": 9.5})
     told = [0.0, 1.0, 0.5, 0.6]
     same_points(generator.generate(1), [by_hand(told, 0.7)])
     assert generator.bandit.state.rewards.X[:, 2] == pytest.approx(told)
     assert generator.bandit.pending[:, 2] == pytest.approx([0.7])
-    # Without a value of now it is that of the latest row.
+    # Without a present value, that of the latest row is used.
     same_points(generator_with(SEEN, in_context()).generate(1), [by_hand(told, 0.6)])
 
 
-def test_a_contextual_variable_without_a_range_has_that_of_the_data_and_of_now() -> None:
+def test_generator_takes_a_missing_range_of_a_contextual_variable_from_the_data() -> None:
     generator = generator_with(SEEN, in_context(None), context={"outside": 55.0})
     low, high = -15.0 - 0.05 * 70.0, 55.0 + 0.05 * 70.0
     shares = [(each - low) / (high - low) for each in (*SEEN["outside"], 55.0)]
     same_points(generator.generate(1), [by_hand(shares[:4], shares[4])])
 
 
-def test_a_context_that_is_missing_unknown_or_outside_is_refused() -> None:
+def test_generator_refuses_a_context_that_is_missing_unknown_or_outside() -> None:
     for data, context, message in (
         ({}, {}, "variable outside must have a value from -15.0 to 20.0 in context .* got nan"),
         ({**SEEN, "outside": [1.0, 2.0, 3.0, np.nan]}, {}, "outside must have a value .* got nan"),
@@ -461,7 +461,7 @@ def test_a_context_that_is_missing_unknown_or_outside_is_refused() -> None:
         generator_with(DATA, context={"x": 0.5}).generate(1)
 
 
-def test_a_run_whose_first_evaluation_failed_goes_on() -> None:
+def test_generator_continues_after_a_failed_first_evaluation() -> None:
     data = {"k": [1.0], "x": [0.5], "xopt_error": [True]}
     generator = generator_with(data, in_context(), context={"outside": 9.5})
     with pytest.warns(UserWarning, match="1 of 1 rows are left out"):
@@ -469,13 +469,13 @@ def test_a_run_whose_first_evaluation_failed_goes_on() -> None:
     assert {*point} == {"k", "x"}
 
 
-def test_a_context_beside_nothing_to_choose_is_refused() -> None:
+def test_generator_refuses_variables_that_are_all_contextual() -> None:
     variables = {"outside": ContextualVariable(domain=[0.0, 1.0])}
     with pytest.raises(VOCSError, match="needs one to choose"):
         TVGenerator(vocs=xopt.VOCS(variables=variables, objectives={"y": "MINIMIZE"}))
 
 
-def test_a_failed_evaluation_has_no_context_and_counts_as_played() -> None:
+def test_generator_counts_a_failed_row_without_context_as_played() -> None:
     data = {**SEEN, "y": [1.0, np.nan, 2.0, 1.5], "outside": [-15.0, np.nan, 2.5, 6.0]}
     generator = generator_with(data, in_context())
     generator.generate(1)
@@ -486,12 +486,14 @@ def test_a_failed_evaluation_has_no_context_and_counts_as_played() -> None:
 
 
 def weather(inputs: dict[str, float]) -> dict[str, float]:
-    """A machine whose best setting follows the weather, which is read beside it."""
+    """A reading of a machine whose best setting depends on the weather, and of the weather."""
     outside = 2.0 * HOUR - 10.0
     return {"y": (inputs["x"] - outside / 10.0) ** 2, "outside": outside, "time": HOUR}
 
 
-def test_a_run_in_context_goes_on_from_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_generator_with_context_continues_the_same_from_yaml(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     vocs = xopt.VOCS(
         variables={"x": [-1.0, 1.0], "outside": ContextualVariable(domain=[-10.0, 10.0])},
         objectives={"y": "MINIMIZE"},
@@ -510,12 +512,12 @@ def test_a_run_in_context_goes_on_from_its_file(monkeypatch: pytest.MonkeyPatch)
     assert len(again.generator.bandit.state.rewards) == 5
 
 
-# --- what Xopt's own tests of generators call for each of its own -----------------------------------
+# --- the checks of Xopt for each generator --------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of PyTorch, when it is imported
-def test_xopts_own_checks_of_a_generator() -> None:
-    """Without the constraints of Xopt's own problem, which this generator does not take."""
+def test_generator_passes_the_checks_of_xopt() -> None:
+    """The problem of these checks is used without constraints, which this generator refuses."""
     from xopt.resources import testing
 
     vocs = deepcopy(testing.TEST_VOCS_BASE)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.attack.saved_files import cases, damaged, good
 
-# Opens one file after the other, and says how it went.
+# Loads one file after the other, and prints its error, time and memory.
 CHILD = """
 import json, resource, sys, time
 from tvbandits import SavedFileError, load
@@ -26,7 +26,7 @@ for name in sys.argv[1:]:
 
 
 @pytest.mark.slow
-def test_200_damaged_and_50_forged_files_are_refused_in_20_s_and_2_gb(tmp_path: Path) -> None:
+def test_load_refuses_damaged_and_forged_files_within_20_seconds_and_2_gb(tmp_path: Path) -> None:
     whole, rng = good(), np.random.default_rng(0)
     forged = list(cases(whole).values())
     assert len(forged) >= 50
@@ -42,7 +42,7 @@ def test_200_damaged_and_50_forged_files_are_refused_in_20_s_and_2_gb(tmp_path: 
         check=True,
     )
     *refusals, last = map(json.loads, run.stdout.splitlines())
-    assert last[1] is None  # the file that none of them is
+    assert last[1] is None  # the undamaged file
     assert len(refusals) == len(files)
     for name, error, seconds, kilobytes in refusals:
         assert error is not None, f"{name} was loaded"

@@ -1,4 +1,4 @@
-"""Numbers for people are readable in any unit."""
+"""Numbers in texts are readable in any unit."""
 
 import math
 
@@ -9,7 +9,7 @@ from tvbandits.text import format_interval, format_number
 
 
 @pytest.mark.parametrize("size", [1e-12, 1e-6, 1.0, 1e3, 1e11])
-def test_numbers_keep_their_digits_in_any_unit(size: float) -> None:
+def test_format_number_keeps_its_digits_in_any_unit(size: float) -> None:
     for share in (0.1234, 1.0, 7.654, -3.21):
         for digits in (3, 4):
             text = format_number(size * share, digits)
@@ -17,7 +17,7 @@ def test_numbers_keep_their_digits_in_any_unit(size: float) -> None:
             assert len(text) <= digits + 7
 
 
-def test_whole_numbers_below_a_million_are_written_in_full() -> None:
+def test_format_number_writes_whole_numbers_below_a_million_in_full() -> None:
     assert format_number(123456.7) == "123457"
     assert format_number(-99999.9, 2) == "-100000"
     assert format_number(1e6) == "1e+06"
@@ -25,7 +25,7 @@ def test_whole_numbers_below_a_million_are_written_in_full() -> None:
 
 
 @pytest.mark.parametrize("size", [1e-12, 1e-6, 1.0, 1e3, 1e11])
-def test_an_interval_shows_two_digits_of_its_half_and_the_mean_to_them(size: float) -> None:
+def test_format_interval_rounds_both_numbers_to_two_digits_of_the_half_width(size: float) -> None:
     rng = np.random.default_rng(0)
     for mean, half in size * rng.lognormal(0.0, 2.0, (40, 2)):
         one, other = map(float, format_interval(mean, half).split(" ± "))
@@ -33,6 +33,6 @@ def test_an_interval_shows_two_digits_of_its_half_and_the_mean_to_them(size: flo
         assert abs(one - mean) <= 0.051 * half + 1e-12 * mean
 
 
-def test_an_interval_of_no_width_or_no_end() -> None:
+def test_format_interval_accepts_zero_and_infinite_half_widths() -> None:
     assert format_interval(1.5, 0.0) == "1.5 ± 0"
     assert format_interval(1.5, math.inf, "+-") == "1.5 +- inf"

@@ -1,4 +1,4 @@
-"""Saved files that are damaged or made to do harm are refused by name, and run nothing."""
+"""Damaged or malicious saved files are refused by name, and execute nothing."""
 
 import json
 from dataclasses import replace
@@ -26,7 +26,7 @@ def hostile() -> dict[str, bytes]:
     return cases(GOOD)
 
 
-def test_hostile_files_and_damage_at_random_are_refused(hostile: dict[str, bytes]) -> None:
+def test_load_refuses_every_hostile_or_randomly_damaged_file(hostile: dict[str, bytes]) -> None:
     assert len(set(hostile.values())) == len(hostile)
     tally = attack(len(hostile) + 8, 5)
     assert tally.faults == {}, tally.examples
@@ -54,20 +54,22 @@ SAID = {
 
 
 @pytest.mark.parametrize("name", SAID)
-def test_messages_say_what_is_wrong(name: str, hostile: dict[str, bytes], tmp_path: Path) -> None:
+def test_load_names_the_fault_of_a_hostile_file(
+    name: str, hostile: dict[str, bytes], tmp_path: Path
+) -> None:
     path = tmp_path / "saved"
     path.write_bytes(hostile[name])
     assert_refused(SavedFileError, SAID[name], load, path)
 
 
-def test_a_folder_is_refused_by_its_name(tmp_path: Path) -> None:
+def test_load_refuses_a_folder_by_its_path(tmp_path: Path) -> None:
     assert_refused(IsADirectoryError, str(tmp_path), load, tmp_path)
 
 
-def test_a_large_file_is_not_read(tmp_path: Path) -> None:
+def test_load_refuses_a_large_file_by_its_size(tmp_path: Path) -> None:
     path = tmp_path / "saved"
     path.write_bytes(GOOD)
-    with path.open("r+b") as file:  # a hole, which takes no room on the disk
+    with path.open("r+b") as file:  # a sparse file, which uses no space on the disk
         file.truncate(10**12)
     assert_refused(SavedFileError, "1000000000000 ", load, path)
 
@@ -90,8 +92,10 @@ PLAYED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", PLAYED)
-def test_a_forged_file_is_refused_or_plays_on(name: str, tmp_path: Path) -> None:
-    player, path, assert_refused = PLAYED[name](), tmp_path / "saved", 0
+def test_load_refuses_a_forged_file_or_returns_a_bandit_that_plays(
+    name: str, tmp_path: Path
+) -> None:
+    player, path, refusals = PLAYED[name](), tmp_path / "saved", 0
     for t in (1.0, 2.0, 3.0, 4.0, 5.0):
         step(player, t)
     player.save(path)
@@ -101,14 +105,14 @@ def test_a_forged_file_is_refused_or_plays_on(name: str, tmp_path: Path) -> None
         try:
             player = load(path)
         except SavedFileError:
-            assert_refused += 1
+            refusals += 1
             continue
         for t in (6.0, 7.0):
             X = player.ask(t)
             player.tell(X, noisy_wave(X, t), t)
             assert np.isfinite(player.history["reward"].dropna()).all()
         player.save(path)
-    assert assert_refused >= 4
+    assert refusals >= 4
 
 
 def negative(array: Any) -> Any:
@@ -140,7 +144,7 @@ DAMAGE: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("part", "change", "says"), DAMAGE)
-def test_load_refuses_filters_that_no_rewards_lead_to(
+def test_load_refuses_a_filter_with_invalid_values(
     part: str, change: Any, says: str, tmp_path: Path
 ) -> None:
     player, path = make_player("predictive-sampling"), tmp_path / "saved"
@@ -154,7 +158,9 @@ def test_load_refuses_filters_that_no_rewards_lead_to(
 
 
 @pytest.mark.parametrize("length", [1e-300, 1e300, {"float": "nan"}, -1.0])
-def test_load_refuses_a_forged_length_scale_or_plays_on(length: Any, tmp_path: Path) -> None:
+def test_load_refuses_a_forged_length_scale_or_returns_a_bandit_that_plays(
+    length: Any, tmp_path: Path
+) -> None:
     player, path = PLAYED["exact"](), tmp_path / "saved"
     step(player, 1.0)
     player.save(path)
@@ -176,7 +182,7 @@ def test_load_refuses_a_forged_length_scale_or_plays_on(length: Any, tmp_path: P
     assert np.isfinite(player.predict(LINE.X)[1]).all()
 
 
-def test_parts_that_do_not_fit_are_only_found_by_playing(tmp_path: Path) -> None:
+def test_load_refuses_parts_that_do_not_match_each_other(tmp_path: Path) -> None:
     path = tmp_path / "saved"
 
     def no_mean(structure: dict[str, Any]) -> None:
@@ -192,7 +198,7 @@ def test_parts_that_do_not_fit_are_only_found_by_playing(tmp_path: Path) -> None
     assert_refused(SavedFileError, "saved: .*IndexError", load, path)
 
 
-def test_every_single_changed_byte_is_found(tmp_path: Path) -> None:
+def test_load_refuses_a_file_with_one_changed_byte(tmp_path: Path) -> None:
     path = tmp_path / "saved"
     step = max(1, len(GOOD) // 97)
     for where in [*range(0, len(GOOD), step), *range(len(GOOD) - 90, len(GOOD))]:
@@ -202,11 +208,11 @@ def test_every_single_changed_byte_is_found(tmp_path: Path) -> None:
         assert_refused(SavedFileError, "saved: it is ", load, path)
 
 
-# --- classes have names in files, which say nothing of modules
+# --- names of classes in saved files do not contain their modules
 
 
 @pytest.mark.parametrize("module", CLASSES)
-def test_every_class_of_a_file_is_there_and_can_be_made_again(module: str) -> None:
+def test_classes_of_saved_files_are_registered_and_can_be_restored(module: str) -> None:
     for name in CLASSES[module].split():
         kind = getattr(import_module(module), name)
         assert is_registered(kind)
@@ -218,19 +224,19 @@ def test_every_class_of_a_file_is_there_and_can_be_made_again(module: str) -> No
         )
 
 
-def test_no_two_classes_of_files_share_a_name() -> None:
+def test_classes_of_saved_files_have_different_names() -> None:
     names = " ".join(CLASSES.values()).split()
     assert len(names) == len(set(names))
 
 
-def test_what_reaches_out_is_handed_over_by_name() -> None:
+def test_qualified_name_gives_the_path_of_an_object_that_is_not_registered() -> None:
     assert not is_registered(StubTransport)
     assert qualified_name(StubTransport) == "tvbandits:StubTransport"
     assert is_registered(CallableExpert)
     assert qualified_name(classes_with) == "tests.helpers.discovery:classes_with"
 
 
-def test_a_file_names_no_module() -> None:
+def test_saved_file_contains_class_names_without_modules() -> None:
     inside = members(good())
     assert b"tvbandits." not in inside["structure.json"]
     names = {

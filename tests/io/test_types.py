@@ -1,4 +1,4 @@
-"""What a saved file may hold is compared with the types that parts declare."""
+"""Values of saved files are compared with the types of the fields of parts."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from typing_extensions import TypeAliasType, TypeVar
 from tvbandits.io import matches_type
 
 Scalar = TypeVar("Scalar", bound=np.generic)
-# As numpy 2.5 declares NDArray.
+# NDArray as numpy 2.5 declares it.
 Aliased: Any = TypeAliasType(
     "Aliased", np.ndarray[tuple[Any, ...], np.dtype[Scalar]], type_params=(Scalar,)
 )
@@ -28,14 +28,14 @@ Aliased: Any = TypeAliasType(
         (None, np.float64, False),
     ],
 )
-def test_arrays_are_compared_with_an_alias_of_a_type_of_arrays(
+def test_matches_type_compares_arrays_with_an_alias_of_an_array_type(
     array: Any, value: Any, kind: Any, right: bool
 ) -> None:
     assert matches_type(value, array[kind]) is right
     assert matches_type(value, array[kind] | None) is (right or value is None)
 
 
-def test_an_alias_without_parameters_is_what_it_stands_for() -> None:
+def test_matches_type_resolves_an_alias_without_parameters() -> None:
     number: Any = TypeAliasType("number", float | None)
     assert matches_type(1.0, number)
     assert matches_type(None, number)

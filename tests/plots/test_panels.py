@@ -1,4 +1,4 @@
-"""Pictures of beliefs: what they show for each kind of domain, and in which unit and sign."""
+"""Plots of beliefs: their panels for each kind of domain, their unit and their sign."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,7 +25,7 @@ def reward(X: Array, t: float) -> Array:
 
 
 def played(domain: Any, rewards: int = 6, **options: Any) -> Bandit:
-    """A bandit with an expert, some rewards, and two points that are out."""
+    """A bandit with an expert, some rewards, and two pending points."""
     kernel = domain.kernel() if isinstance(domain, Space) else RBF(0.3)
     if domain.dimension > 2 and isinstance(domain, Candidates):
         kernel = OVEN.kernel()
@@ -52,7 +52,7 @@ def legend(figure: Figure) -> list[str]:
     return [text.get_text() for text in figure.legends[0].get_texts()]
 
 
-def test_a_line() -> None:
+def test_beliefs_on_a_line_draws_mean_band_rewards_and_legend() -> None:
     bandit = played(LINE)
     figure = plots.beliefs(bandit, 9.0, unit="mg/l")
     (ax,) = panels(figure)
@@ -68,7 +68,7 @@ def test_a_line() -> None:
     assert shown == set(zip(*(bandit.state.rewards.X[:, 0], bandit.state.rewards.y), strict=True))
 
 
-def test_the_points_that_are_out_and_the_recommended_one() -> None:
+def test_beliefs_marks_pending_and_recommended_points() -> None:
     bandit = played(LINE)
     (ax,) = panels(plots.beliefs(bandit))
     marked = {part.get_label(): np.asarray(part.get_offsets()) for part in ax.collections}
@@ -82,7 +82,9 @@ def test_the_points_that_are_out_and_the_recommended_one() -> None:
 @pytest.mark.parametrize(
     ("domain", "filled"), [(Box([[0, 1], [0, 2]]), True), (GRID, True), (SITES, False)]
 )
-def test_maps(domain: Any, filled: bool) -> None:
+def test_beliefs_in_a_plane_draws_mean_and_deviation_as_maps_or_points(
+    domain: Any, filled: bool
+) -> None:
     bandit = played(domain)
     ax, other = panels(plots.beliefs(bandit, unit="ppb"))
     for panel, which in ((ax, 0), (other, 1)):
@@ -91,13 +93,13 @@ def test_maps(domain: Any, filled: bool) -> None:
         values = np.asarray(drawn.get_array()).ravel()
         if isinstance(domain, Candidates):
             np.testing.assert_allclose(np.sort(values), np.sort(bandit.predict(domain.X)[which]))
-    if domain is GRID:  # every value in its own place
+    if domain is GRID:  # each value is in its cell
         mesh: Any = ax.collections[0]
         values = np.asarray(mesh.get_array()).reshape(4, 5)
         np.testing.assert_allclose(values.T.ravel(), bandit.predict(GRID.X)[0])
 
 
-def test_slices_of_a_space() -> None:
+def test_beliefs_on_a_space_draws_a_slice_for_each_parameter() -> None:
     bandit = played(OVEN)
     axes = panels(plots.beliefs(bandit))
     assert [ax.get_xlabel() for ax in axes] == ["temperature", "count", "mode"]
@@ -125,13 +127,13 @@ def test_slices_of_a_space() -> None:
         (Candidates([[1.0, 2.0]]), 2),
     ],
 )
-def test_every_other_domain(domain: Any, count: int) -> None:
+def test_beliefs_has_the_right_number_of_panels_for_other_domains(domain: Any, count: int) -> None:
     figure = plots.beliefs(played(domain, 3))
     assert len(panels(figure)) - sum(not ax.axison for ax in figure.axes) == count
     figure.canvas.draw()
 
 
-def test_candidates_by_rank() -> None:
+def test_beliefs_on_a_table_lists_the_25_candidates_with_the_best_means() -> None:
     table = OVEN.table(OVEN.decode(OVEN.sample(40, np.random.default_rng(0))))
     bandit = played(table, mean=0.0)
     (ax,) = panels(plots.beliefs(bandit))
@@ -143,7 +145,7 @@ def test_candidates_by_rank() -> None:
     assert ax.get_yticklabels()[0].get_text() == label
 
 
-def test_the_smallest_first_where_small_is_good() -> None:
+def test_beliefs_on_a_table_lists_the_smallest_mean_first_if_minimizing() -> None:
     table = OVEN.table(OVEN.decode(OVEN.sample(10, np.random.default_rng(0))))
     (ax,) = panels(plots.beliefs(played(table, minimize=True)))
     means = np.asarray(ax.lines[0].get_xdata())
@@ -152,13 +154,13 @@ def test_the_smallest_first_where_small_is_good() -> None:
     np.testing.assert_allclose(star.get_offsets()[:, 0], [means[0]])
 
 
-def test_nothing_is_changed() -> None:
+def test_beliefs_leaves_the_bandit_unchanged() -> None:
     bandit, twin = played(OVEN), played(OVEN)
     plots.beliefs(bandit)
     assert bandit.state == twin.state
     np.testing.assert_array_equal(bandit.ask(), twin.ask())
 
 
-def test_a_time_that_is_none() -> None:
+def test_beliefs_refuses_an_invalid_time() -> None:
     with pytest.raises(ValueError, match=r"t must .*nan"):
         plots.beliefs(policies.gp_ucb(LINE, kernel=RBF(0.3), noise_variance=0.1), np.nan)
