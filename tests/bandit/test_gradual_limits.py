@@ -158,7 +158,7 @@ def test_outcome_posterior_has_a_larger_excess_after_larger_violations() -> None
         y = np.append(np.full(18, 1.0), [4.0 + worst] * 2)
         readings = Dataset(GRID.X[:20], np.arange(20.0), y, np.ones(20))
         view = joint = None
-        posterior = OutcomePosterior(COMPLAINTS, GRID, readings, view, joint, far=1.5)  # type: ignore[arg-type]
+        posterior = OutcomePosterior(COMPLAINTS, GRID, readings, view, joint, scale=0.75)  # type: ignore[arg-type]
         excess.append(posterior.excess)
     assert excess[1] - excess[0] >= 2 * 6.0 / 1.5 - 2.0
 
@@ -219,3 +219,19 @@ def test_limit_on_success_avoids_failing_plays(domain: Any, safe: Any) -> None:
         failure_rates[with_limit] = float(np.mean(failures[20:]))
     assert failure_rates[True] <= 0.15
     assert failure_rates[False] >= 0.8
+
+
+def test_ask_under_a_limit_does_not_depend_on_the_unit_of_the_outcome() -> None:
+    prices = Candidates(np.linspace(5.0, 25.0, 41)[:, None])
+    courses = []
+    for unit in (1e-6, 1.0, 1e6):
+        limit = Limit("load", at_most=10.0 * unit)
+        bandit = policies.adaptive_gp_ucb(prices).with_options(limits=[limit], safe=[[9.0]])
+        X = []
+        for t in range(1, 9):
+            X.append(bandit.ask(t)[0])
+            bandit.tell(X[-1:], X[-1], t, outcomes={"load": (0.5 * X[-1] - 0.5) * unit})
+        courses.append(np.array(X)[:, 0])
+    np.testing.assert_array_equal(courses[0], courses[1])
+    np.testing.assert_array_equal(courses[2], courses[1])
+    assert courses[1].max() > 15.0

@@ -457,7 +457,7 @@ def test_outcome_posterior_has_a_larger_excess_after_more_violations(
     risk: float, violations: int, excess: float
 ) -> None:
     y = np.where(np.arange(21) < violations, 1.0, -1.0)
-    observations = Dataset(np.zeros((21, 1)), np.arange(21.0), y, np.ones(21))
+    observations = Dataset(np.arange(21.0)[:, None], np.arange(21.0), y, np.ones(21))
     view = joint = None
     posterior = OutcomePosterior(LOAD, SITES, observations, view, joint, risk)  # type: ignore[arg-type]
     assert posterior.excess == pytest.approx(excess, abs=2e-3)

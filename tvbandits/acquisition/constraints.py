@@ -162,8 +162,8 @@ class OutcomePosterior:
         A function of points (m, d) that returns their joint posterior.
     risk : float
         Violations that are expected of the plays so far, less those allowed.
-    far : float
-        A violation by this amount counts once, and a larger one in proportion.
+    scale : float
+        Prior deviation of the outcome.
     """
 
     limit: Limit
@@ -172,7 +172,7 @@ class OutcomePosterior:
     view: ScaledPosterior
     joint: Callable[[Array], JointPosterior]
     risk: float = 0.0
-    far: float = 2.0
+    scale: float = 1.0
 
     @property
     def least(self) -> float:
@@ -190,6 +190,11 @@ class OutcomePosterior:
         observed = float(count_violations(self.limit, self.readings.y, self.far).sum())
         deviation = math.sqrt(self.limit.probability * allowed)
         return min(max(self.risk, observed - allowed - deviation), CONFIG.most_excess)
+
+    @property
+    def far(self) -> float:
+        """Return the violation that counts once; a larger one counts in proportion."""
+        return max(CONFIG.far * self.deviation_factor * self.scale, 1e-150)
 
     def price(self, X: Array) -> Array:
         """Return the prices (m,) of points (m, d), of which one violation without an excess costs 1."""
@@ -226,7 +231,8 @@ class OutcomePosterior:
         """Return the factor of deviations, from the distance of the limit if there are few readings.
 
         Few points may have similar outcomes, from which the scale cannot be learned. Until some, or all,
-        have readings, half of the largest deviation reaches from their mean to the limit at least.
+        have readings, half of the largest deviation reaches from their mean to the limit at least. After
+        the first, whose scale is a guess in an unknown unit, it reaches exactly to the limit.
         """
         fewest = CONFIG.fewest_places
         if isinstance(self.domain, Candidates):
@@ -238,7 +244,8 @@ class OutcomePosterior:
         points = points_of(self.domain, np.random.default_rng(0))
         widest = float(self.view.predict_reward(points)[1].max())
         reached = 0.5 * widest * float(stdtrit(self.degrees, self.limit.probability))
-        return max(1.0, min(high - mean, mean - low) / reached)
+        factor = min(high - mean, mean - low) / reached
+        return max(abs(factor), 1e-9) if self.places == 1 else max(factor, 1.0)
 
     def probability(self, X: Array) -> Array:
         """Return the probabilities (m,) of the limit at points (m, d)."""

@@ -600,8 +600,8 @@ class OutcomeModels:
             joint = partial(inference.make_joint_posterior, outcome, view, query_time=now)
             readings, risk = outcome.rewards, outcome.model.risk
             domain = inference.recipe.domain
-            far = max(LIMIT_CONFIG.far * outcome.info.model.scale, 1e-150)
-            outcomes.append(OutcomePosterior(limit, domain, readings, view, joint, risk, far))
+            scale = outcome.info.model.scale
+            outcomes.append(OutcomePosterior(limit, domain, readings, view, joint, risk, scale))
         return replace(state, outcomes=states), OutcomePosteriors(outcomes, outcome_rng)
 
     def choose(
