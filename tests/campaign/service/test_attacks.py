@@ -1,4 +1,4 @@
-"""The attack of the benchmarks, every kind of it once: all are refused and logged, and it lives on."""
+"""Every kind of attack on a service once, as in `python -m tests.attack`."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`examples/nginx.conf` before a service: TLS, slow clients, rates and sizes are its work."""
+"""`examples/nginx.conf` in front of a service: TLS, slow clients, rates and sizes of requests."""
 
 import re
 import shutil
@@ -110,7 +110,7 @@ def test_script_plays_over_tls(proxy: Proxy) -> None:
     X = remote.ask(1)
     remote.tell(X, [0.5], 1)
     assert remote.get("/status")["readings"] == proxy.served.campaign.status.readings == 1
-    # Whoever does not know the certificate says nothing, and nobody speaks in the clear.
+    # A client without the certificate sends nothing, and the proxy refuses plain HTTP.
     with pytest.raises(requests.exceptions.SSLError):
         requests.get(f"{proxy.address}/health", timeout=30)
     assert requests.get(f"http://localhost:{proxy.port}/health", timeout=30).status_code == 400

@@ -1,4 +1,4 @@
-"""The page of a campaign in a real browser, and its words without one."""
+"""The page of a campaign: its text, and its behaviour in a browser."""
 
 import hashlib
 import json

@@ -18,7 +18,7 @@ from tvbandits.campaign.store.errors import ClosedCampaignError, NoCampaignError
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Of a campaign."""
+    """The file of a campaign."""
     Campaign.create(tmp_path / "c.db", new_bandit()).close()
     return tmp_path / "c.db"
 

@@ -1,4 +1,4 @@
-"""A script, and many scripts at once, play a campaign over HTTP."""
+"""Every call of a service, by one client and by many at once."""
 
 import json
 import re
@@ -125,7 +125,6 @@ def test_successes_and_events(tmp_path: Path) -> None:
 
 
 def test_repeated_request_has_the_same_reply(served: Served) -> None:
-    """Whatever others have done since."""
     calls: list[tuple[str, dict[str, Any]]] = [
         ("/ask", {"t": 1, "n": 2}),
         ("/tell", {"points": ["S1", "S2"], "rewards": [0.5, None], "t": 1}),
@@ -287,7 +286,7 @@ def test_a_reading_beyond_belief_is_refused_unless_the_request_is_sure(served: S
     assert content == {
         "row": 1, "site": "S1", "value": 1927.0, "usual": [19.0, 19.2], "remedy": {"sure": True}
     }  # fmt: skip
-    # What has been read is for those who may read.
+    # The role `tell` may not see other readings.
     blind = served.post("/tell", "tell", **wrong).json()
     assert (blind["row"], blind["usual"]) == (1, None)
     assert "19." not in blind["detail"]
@@ -369,7 +368,7 @@ def test_many_at_once_lose_nothing(served: Served) -> None:
 
 
 def test_readers_do_not_wait_for_writers(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sixty who write stand in line behind one that takes long; there are forty threads."""
+    """Sixty requests wait for one slow write, and the service has forty threads."""
     begun, go_on = threading.Event(), threading.Event()
     done = served.campaign._shared.execute
 
@@ -415,7 +414,7 @@ def test_context(tmp_path: Path) -> None:
         assert_refused(RemoteError, "outside.*99", remote.ask, 4, context={"outside": 99})
 
 
-# --- what docs/service.md says of every POST is what the service takes and gives
+# --- the bodies and replies in docs/service.md are those of the service
 
 PAGE = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
 CALLS = {
