@@ -9,6 +9,6 @@ from tests.attack import service
 pytestmark = pytest.mark.slow
 
 
-def test_every_attack_is_refused_and_logged() -> None:
+def test_service_refuses_and_logs_every_attack() -> None:
     tally = service.attack(len(service.AT_ONCE), 11)
     assert tally.faults == {}, tally.examples
