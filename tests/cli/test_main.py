@@ -410,7 +410,7 @@ class OnTerminal:
         self.said = ""
 
     def read_until(self, pattern: str, seconds: float = 180.0) -> bool:
-        """Whether it says that before it ends."""
+        """Return whether the terminal shows the pattern before the command ends."""
         limit = time.monotonic() + seconds
         while time.monotonic() < limit:
             ready, _, _ = select.select([self.master], [], [], 0.2)
@@ -427,7 +427,7 @@ class OnTerminal:
         raise AssertionError(f"neither {pattern} nor the end within {seconds} s: {self.said}")
 
     def end(self) -> tuple[int, str]:
-        """Exit status and standard output."""
+        """Wait for the end, and return exit status and standard output."""
         self.read_until("$^")
         out, _ = self.process.communicate(timeout=180)
         os.close(self.master)

@@ -90,7 +90,7 @@ def flags(name: str) -> list[str]:
 
 @pytest.mark.parametrize("name", READINGS)
 def test_data_info_finds_the_layout_and_asks_nothing(command: Command, name: str) -> None:
-    # Its columns of other units are no stations, which the table of sites says.
+    # The table of sites shows that its columns of other units are no stations.
     files = [name, "sites.csv"] if name == "campbell.dat" else [name]
     found = json.loads(
         check_success(command("data", "info", *files, *flags(name), "--format", "json"))

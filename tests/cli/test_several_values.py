@@ -70,7 +70,7 @@ def test_commands_have_these_options_of_several_values() -> None:
 
 
 def values_in(given: object) -> list[object]:
-    """All single values in what a function is handed."""
+    """Return all single values in the arguments of a function."""
     if isinstance(given, list | tuple):
         return [value for each in given for value in values_in(each)]
     if hasattr(given, "__dataclass_fields__"):

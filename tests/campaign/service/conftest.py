@@ -25,6 +25,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def free_port() -> int:
-    """A port that nobody listens at now."""
+    """A port at which no program listens."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])

@@ -195,7 +195,7 @@ def test_page_has_tooltips_labels_and_accessible_tables(network: Path) -> None:
         for i in range(pictures.count()):
             assert pictures.nth(i).get_attribute("role") == "img"
             assert len(pictures.nth(i).get_attribute("aria-label") or "") > 10
-        # Whoever does not see pictures finds what they show in tables, which keys open and scroll.
+        # Tables, which can be opened and scrolled by keys, show the data of the pictures.
         for name in ("belief", "history"):
             fold = looked.page.locator(f"figure:has(#{name}) details")
             fold.locator("summary").focus()

@@ -383,7 +383,7 @@ def test_forecast_command_predicts_relative_to_the_control(command: Command, pla
     said = check_success(command("forecast", "k.db", "--at", 2))
     assert re.match(
         r"north: (8[.]9|9[.]0) [+]- [1-9]", said
-    )  # one reading tells little of the level
+    )  # one reading says little about the level
     assert re.match(
         r"north: (1[.]9\d|2[.]0\d) [+]- ",
         check_success(command("forecast", "k.db", "--at", 2, "--relative")),
@@ -660,7 +660,7 @@ def test_compare_command_resumes_an_interrupted_comparison(
     with monkeypatch.context() as patch:
         patch.setattr("tvbandits.cli.comparing.iterate", stopped_after(count))
         assert typed(*GIVEN, "--out", parts)[0] == 130
-        # Another process has done all of it in the same folder: nothing of that is lost.
+        # If another process completes the comparison in the same folder, its rows are kept.
         patch.setattr("tvbandits.cli.comparing.iterate", stopped_after(count, whole))
         assert typed(*GIVEN, "--out", tmp_path / "both")[0] == 130
     pd.testing.assert_frame_equal(rows_of(tmp_path / "both"), rows_of(whole))
@@ -729,7 +729,7 @@ def test_module_interrupted_during_imports_prints_no_traceback(module: str) -> N
     assert any(line.split("|")[-1].strip() == module for line in running.stderr)
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=60)
-    # Just while it makes a class, Python itself ends by the signal: 130 in a shell, too.
+    # While it creates a class, Python ends by the signal itself; a shell shows 130 then, too.
     assert running.returncode in (130, -signal.SIGINT), err
     assert "Traceback" not in err
 
