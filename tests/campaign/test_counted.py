@@ -41,7 +41,7 @@ def test_bandit_correct_of_one_rate_matches_telling_the_right_count(around: floa
     corrected.correct(ARMS.X[[1]], rate([7], [90], around=around), 2)
     np.testing.assert_allclose(corrected.state.rewards.variance, told.state.rewards.variance)
     np.testing.assert_array_equal(corrected.state.rewards.y, told.state.rewards.y)
-    # Of another mean that is stated for one reading alone, the others keep theirs.
+    # If `around` is stated for one reading alone, the variances of the others do not change.
     others = corrected.state.rewards.variance.copy()
     corrected.correct(ARMS.X[[1]], rate([7], [90], around=0.5), 2)
     changed = np.flatnonzero(corrected.state.rewards.variance != others)
@@ -136,7 +136,7 @@ def test_campaign_tells_counts_of_events_to_the_model_as_measurements(tmp_path: 
         campaign.tell("red", count([2], [1.0]), 4)
         assert (
             len(campaign.pending) == len(campaign.state.pending) == 2
-        )  # not all plays, as a share
+        )  # a count completes one play; a rate completes all
         campaign.drop(campaign.pending)
         alone.tell(["red"], count([2], [1.0]).values, 4, count([2], [1.0]).variance)
         np.testing.assert_allclose(campaign.predict(ARMS.X, 5), alone.predict(ARMS.X, 5))

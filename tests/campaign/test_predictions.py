@@ -22,7 +22,7 @@ def bandit(history: Array | None = None) -> Bandit:
 def test_campaign_predict_does_not_change_later_decisions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Of 100 times an ensemble reads the latest 64: one that was conditioned before has read others.
+    # Of 100 times an ensemble uses the latest 64; one that was conditioned before has used others.
     monkeypatch.setattr(posterior, "CONFIG", replace(posterior.CONFIG, latest_times=64))
     places = [tmp_path / "predicted.db", tmp_path / "silent.db"]
     for place in places:

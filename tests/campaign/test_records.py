@@ -95,7 +95,7 @@ def test_campaign_status_and_pending_match_those_of_the_bandit(name: str, tmp_pa
 
 
 class Station:
-    """An expert with a price, which can be away."""
+    """An expert with a cost, which can be unavailable."""
 
     def __init__(self, cost: float) -> None:
         self.cost, self.away = cost, False

@@ -1,4 +1,4 @@
-"""`tvbandits data fetch`, mounted as the command line does it."""
+"""`data fetch`, parts of the user's own in `compare`, and campaigns by commands."""
 
 import json
 import os
@@ -40,7 +40,9 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServedFi
 # --- fetch
 
 
-def test_fetch(served: ServedFiles, tmp_path: Path, command: Command) -> None:
+def test_fetch_command_downloads_each_file_once_and_prints_the_next_command(
+    served: ServedFiles, tmp_path: Path, command: Command
+) -> None:
     cache = tmp_path / "our cache"
     given = ("data", "fetch", "ozone", "--years", "2008", "2009")
     paths = [cache / f"daily_44201_{year}_new-york.csv" for year in (2008, 2009)]
@@ -56,7 +58,7 @@ def test_fetch(served: ServedFiles, tmp_path: Path, command: Command) -> None:
     assert len(served.requests) == 2
 
 
-def test_wrong_fetches(served: ServedFiles, command: Command) -> None:
+def test_fetch_command_refuses_invalid_arguments(served: ServedFiles, command: Command) -> None:
     given = ("data", "fetch", "ozone", "--years", "2008")
     for arguments, message in (
         (("data", "fetch", "weather", "--years", "2008"), "'weather' is not"),
@@ -153,7 +155,7 @@ def compared(folder: Path, problem: str, *arguments: str, jobs: int = 1) -> list
 
 
 @pytest.mark.slow
-def test_all_of_them_at_once_in_one_process_and_in_two(folder: Path) -> None:
+def test_compare_command_plays_own_parts_alike_in_one_and_two_processes(folder: Path) -> None:
     given = [
         "--policy=lab.ours:policy:window=5,beta=1",
         "--policy=lab.ours:greedy:mean=1",
@@ -187,14 +189,16 @@ def test_all_of_them_at_once_in_one_process_and_in_two(folder: Path) -> None:
         ("lab.ours:fixed --policy sparq-gp-ucb --expert math:gcd --jobs 1", '"math:gcd": '),
     ],
 )  # fmt: skip
-def test_what_cannot_be_used_is_one_line(folder: Path, arguments: str, message: str) -> None:
+def test_compare_command_refuses_an_invalid_own_part_in_one_line(
+    folder: Path, arguments: str, message: str
+) -> None:
     said = run_plug_ins(folder, "compare", *arguments.split())
     assert (said.returncode, said.stdout) == (2, "")
     assert said.stderr.count("\n") == 1
     assert message in said.stderr
 
 
-# --- a person's day at the command line, who has read nothing: what was silent and wrong
+# --- campaigns by commands
 
 SITES = (
     "station,lat,lon\nAQ01,48.10,11.50\nAQ02,48.14,11.50\nAQ03,48.10,11.56\nAQ04,48.18,11.62\n"
@@ -244,7 +248,7 @@ def wrong(said: CommandResult) -> str:
 # --- kilometres
 
 
-def test_sites_in_degrees_are_kilometres_in_every_command(command: Command) -> None:
+def test_campaign_and_compare_commands_convert_degrees_to_kilometres(command: Command) -> None:
     new = check_success(command("campaign", "new", "c.db", "--config", "c.toml"))
     assert "lat and lon as km north and east of the centre" in new
     check_success(command("campaign", "tell", "c.db", "--site", "AQ01", "--reward", 40, "--at", 1))
@@ -253,7 +257,9 @@ def test_sites_in_degrees_are_kilometres_in_every_command(command: Command) -> N
         check_success(command("campaign", "forecast", "c.db", "--at", 2, "--format", "json"))
     )
     mean = {row["site"]: row["mean"] for row in said["forecast"]}
-    assert mean["AQ01"] > 36 > 24 > mean["AQ08"]  # in degrees, all nine were at about 30
+    assert (
+        mean["AQ01"] > 36 > 24 > mean["AQ08"]
+    )  # with degrees as lengths, all nine would be near 30
     assert abs(mean["AQ05"] - 30) < 2  # 15 km from both
     Path("values.csv").write_text(
         "hour," + ",".join(f"AQ0{i}" for i in range(1, 10)) + "\n"
@@ -269,7 +275,7 @@ def test_sites_in_degrees_are_kilometres_in_every_command(command: Command) -> N
     assert np.allclose(X[2] - X[0], [east, 0.0], rtol=1e-3)
 
 
-def test_a_site_is_found_by_the_degrees_of_its_table(command: Command) -> None:
+def test_campaign_commands_find_a_site_by_its_degrees(command: Command) -> None:
     check_success(command("campaign", "new", "c.db", "--config", "c.toml"))
     Path("day.csv").write_text("lat,lon,time,reward\n48.14,11.50,1,40\n48.26,11.58,1,20\n")
     assert "2 readings in all" in check_success(
@@ -291,7 +297,9 @@ def test_a_site_is_found_by_the_degrees_of_its_table(command: Command) -> None:
     [("noise_sd = 0.5", 0.25), ("noise_variance = 0.5", 0.5), ("noise_variance = 'none'", None),
      ("noise_sd = 'none'", None), ("", None)],
 )  # fmt: skip
-def test_noise_is_said_by_its_name(command: Command, said: str, variance: float | None) -> None:
+def test_new_command_reads_noise_sd_and_noise_variance(
+    command: Command, said: str, variance: float | None
+) -> None:
     Path("c.toml").write_text(CONFIG.replace("noise_sd = 1.0", said))
     check_success(command("campaign", "new", "c.db", "--config", "c.toml"))
     with Campaign.open("c.db") as campaign:
@@ -299,7 +307,9 @@ def test_noise_is_said_by_its_name(command: Command, said: str, variance: float 
 
 
 @pytest.mark.parametrize("said", ["noise = 0.5", "noise_sd = 1\nnoise_variance = 1"])
-def test_noise_alone_is_refused_with_both_names(command: Command, said: str) -> None:
+def test_new_command_refuses_unnamed_or_double_noise_with_both_names(
+    command: Command, said: str
+) -> None:
     Path("c.toml").write_text(CONFIG.replace("noise_sd = 1.0", said))
     error = wrong(command("campaign", "new", "c.db", "--config", "c.toml"))
     assert "noise_sd" in error
@@ -326,7 +336,7 @@ def reading(command: Command, verb: str, site: str, *more: object) -> CommandRes
     return command("campaign", verb, "c.db", "--site", site, *more)
 
 
-def test_a_mistyped_year_is_asked_about_and_taken_back(told: Command) -> None:
+def test_campaign_commands_refuse_a_far_time_and_correct_it(told: Command) -> None:
     late = ("--reward", 25, "--at", 8768)
     refused = wrong(told("campaign", "ask", "c.db", "--at", 8768))
     assert "t = 8768 is far ahead of t = 4" in refused
@@ -353,7 +363,7 @@ def test_a_mistyped_year_is_asked_about_and_taken_back(told: Command) -> None:
     assert rows[0].who == "anna"
 
 
-def test_a_second_reading_says_how_to_add_or_replace(told: Command) -> None:
+def test_tell_command_says_how_to_add_or_replace_a_second_reading(told: Command) -> None:
     again = ("--reward", 30, "--at", 4)
     error = wrong(reading(told, "tell", "AQ04", *again))
     assert "AQ04 at t = 4: 24; give a --key if" in error
@@ -374,7 +384,7 @@ def test_a_second_reading_says_how_to_add_or_replace(told: Command) -> None:
     )
 
 
-def test_a_correction_of_nothing_says_what_there_is(told: Command) -> None:
+def test_correct_command_names_the_readings_of_the_site(told: Command) -> None:
     error = wrong(reading(told, "correct", "AQ04", "--reward", 23, "--at", 9))
     assert "at t = 9; there are some at t = 4" in error
     assert "the right reward" in wrong(reading(told, "correct", "AQ04"))
@@ -383,7 +393,7 @@ def test_a_correction_of_nothing_says_what_there_is(told: Command) -> None:
 # --- names
 
 
-def test_what_ask_prints_tell_takes(command: Command) -> None:
+def test_tell_command_accepts_the_point_that_ask_prints(command: Command) -> None:
     check_success(command("campaign", "new", "c.db", "--config", "s.toml"))
     for t in range(1, 4):
         place = check_success(command("campaign", "ask", "c.db", "--at", t)).strip()
@@ -420,7 +430,7 @@ noise_sd = 0.5
 """
 
 
-def test_every_kind_of_parameter_goes_through_a_campaign(command: Command) -> None:
+def test_campaign_commands_accept_every_kind_of_parameter(command: Command) -> None:
     Path("k.toml").write_text(EVERY_KIND)
     check_success(command("campaign", "new", "k.db", "--config", "k.toml"))
     for t in range(1, 4):
@@ -445,7 +455,7 @@ def test_every_kind_of_parameter_goes_through_a_campaign(command: Command) -> No
         assert bad.split("=")[0] in wrong(command("campaign", "tell", "k.db", *said))
 
 
-def test_sites_have_an_hour_of_the_day_as_a_context(command: Command) -> None:
+def test_campaign_commands_accept_an_hour_of_the_day_as_context(command: Command) -> None:
     context = "[domain.context]\nhour = { periodic = [0, 24] }\n[policy]"
     Path("h.toml").write_text(CONFIG.replace("[policy]", context))
     check_success(command("campaign", "new", "h.db", "--config", "h.toml"))
@@ -464,7 +474,7 @@ def test_sites_have_an_hour_of_the_day_as_a_context(command: Command) -> None:
     assert place in check_success(command(*ask))
 
 
-def test_a_season_is_left_out_by_a_word(command: Command) -> None:
+def test_new_command_reads_season_none(command: Command) -> None:
     text = '[domain]\nsites = "sites.csv"\n[policy]\nname = "frugal-gp-ucb"\n'
     Path("t.toml").write_text(text + 'options = { season = "none" }\n')
     Path("s.toml").write_text(text.replace("ucb", "ucb:season=none"))
@@ -494,7 +504,9 @@ def with_a_model() -> list[str]:
 
 
 @pytest.mark.parametrize("name", with_a_model())
-def test_a_policy_writes_its_file_and_begins(command: Command, name: str) -> None:
+def test_new_command_writes_the_configuration_of_every_policy_with_a_model(
+    command: Command, name: str
+) -> None:
     spec = f"{name}:{NEEDED[name]}" if name in NEEDED else name
     given = ("--policy", spec, "--sites", "sites.csv", "--noise-sd", 1.5)
     out = check_success(command("campaign", "new", "c.db", *given))
@@ -508,7 +520,7 @@ def test_a_policy_writes_its_file_and_begins(command: Command, name: str) -> Non
         assert len(campaign.ask(1)) >= 1
 
 
-def test_without_a_noise_it_is_learned_and_shown(command: Command) -> None:
+def test_status_command_shows_the_learned_noise(command: Command) -> None:
     check_success(
         command("campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv")
     )
@@ -530,7 +542,7 @@ def test_without_a_noise_it_is_learned_and_shown(command: Command) -> None:
     assert said["noise_variance"]["readings"] == 4
 
 
-def test_what_is_recommended_is_had(command: Command) -> None:
+def test_new_command_applies_the_options_of_a_policy(command: Command) -> None:
     spec = "frugal-gp-ucb:queries_per_step=1,season=24"
     out = check_success(command("campaign", "new", "c.db", "--policy", spec, "--config", "c2.toml"))
     assert "wrote c2.toml: fill in sites" in out
@@ -549,17 +561,19 @@ def test_what_is_recommended_is_had(command: Command) -> None:
             assert campaign.recipe.query_config.plan == expected.query_config.plan
 
 
-def test_one_page_has_all_keys() -> None:
+def test_campaign_toml_page_names_every_key() -> None:
     page = (Path(__file__).parents[2] / "docs" / "campaign-toml.md").read_text()
     for keys in KEYS.values():
         for key in keys:
             assert f"`{key}`" in page or f"[{key}]" in page, key
 
 
-# --- what is measured and not chosen
+# --- contexts
 
 
-def test_a_context_is_said_to_a_campaign_once(command: Command, tmp_path: Path) -> None:
+def test_campaign_commands_use_a_context_and_refuse_an_invalid_one(
+    command: Command, tmp_path: Path
+) -> None:
     context = "\n[domain.context]\noutside = { interval = [-15, 20] }\n[policy]"
     numbers = SPACE.replace('mode = ["eco", "fast, loud"]\n', "")
     (tmp_path / "h.toml").write_text(numbers.replace("\n[policy]", context))

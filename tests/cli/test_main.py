@@ -52,7 +52,7 @@ def strictly(text: str) -> Any:
 # --- compare
 
 
-def test_compare_prints_a_table(command: Command) -> None:
+def test_compare_command_prints_a_table(command: Command) -> None:
     out = check_success(command("compare", SMALL, "--horizon", 6, "--seeds", 2, "--jobs", 1))
     assert f"{SMALL}, width 2, 2 seeds, 6 steps" in out
     for policy in FIRST_COMPARISON:
@@ -62,7 +62,7 @@ def test_compare_prints_a_table(command: Command) -> None:
     assert f"uniform {uniform}, best fixed point {fixed}" in out
 
 
-def test_compare_prints_the_unit_and_a_dash_for_one_seed(command: Command) -> None:
+def test_compare_command_prints_the_unit_and_a_dash_for_one_seed(command: Command) -> None:
     network = ("ozone-network:stations=3", "--horizon=740")
     out = check_success(command("compare", *network, "--seeds=1", "--jobs=1", "--policy=uniform"))
     assert "1 seed, 740 steps, regret in ppb" in out
@@ -71,7 +71,7 @@ def test_compare_prints_the_unit_and_a_dash_for_one_seed(command: Command) -> No
 
 
 @pytest.mark.parametrize("width", [40, 60, 120])
-def test_no_name_is_cut_on_a_narrow_terminal(
+def test_compare_command_prints_whole_names_on_a_narrow_terminal(
     command: Command, monkeypatch: pytest.MonkeyPatch, width: int
 ) -> None:
     made = functools.partial(Console, width=width)
@@ -85,7 +85,7 @@ def test_no_name_is_cut_on_a_narrow_terminal(
 
 
 @pytest.mark.parametrize("seeds", [1, 2])
-def test_json_is_one_object_and_nothing_else(command: Command, seeds: int) -> None:
+def test_compare_command_prints_one_json_object_only(command: Command, seeds: int) -> None:
     given = ("--policy=sw-gp-ucb:window=3", "--horizon=5", f"--seeds={seeds}", "--jobs=1")
     found = strictly(check_success(command("compare", SMALL, SMALL, *given, "--format=JSON")))
     assert list(found) == ["summary", "references"]
@@ -99,7 +99,9 @@ def test_json_is_one_object_and_nothing_else(command: Command, seeds: int) -> No
     assert found["references"] == {SMALL: problem_references(problem[SMALL], seeds)._asdict()}
 
 
-def test_files(command: Command, tmp_path: Path) -> None:
+def test_compare_command_writes_rows_summary_picture_and_record(
+    command: Command, tmp_path: Path
+) -> None:
     out = tmp_path / ("a long name [bold] of a folder " * 5) / "b"
     said = command(
         "compare", SMALL, "--policy", "sparq-gp-ucb", "--policy", "uniform", "--horizon", 8,
@@ -128,7 +130,7 @@ def test_files(command: Command, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_seeds_policies_and_problems_are_added_to_a_folder(
+def test_compare_command_adds_seeds_policies_and_problems_to_a_folder(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     played: list[Any] = []
@@ -179,13 +181,15 @@ def test_seeds_policies_and_problems_are_added_to_a_folder(
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_another_horizon_is_another_comparison(command: Command, tmp_path: Path) -> None:
+def test_compare_command_refuses_a_folder_with_another_horizon(
+    command: Command, tmp_path: Path
+) -> None:
     given = ("compare", SMALL, "--policy=uniform", "--seeds=1", "--jobs=1", "--out", tmp_path)
     assert command(*given, "--horizon=3").status == 0
     check_error_line(command(*given, "--horizon=4"), "its horizon is 3, not 4")
 
 
-def test_report_writes_a_page_beside_the_rows(command: Command, tmp_path: Path) -> None:
+def test_report_command_writes_a_page_beside_the_rows(command: Command, tmp_path: Path) -> None:
     command("compare", SMALL, "--horizon", 6, "--seeds", 1, "--jobs", 1, "--out", tmp_path)
     assert command("report", tmp_path).status == 0
     assert SMALL in (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -194,7 +198,7 @@ def test_report_writes_a_page_beside_the_rows(command: Command, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_plot_draws_the_same_picture_again(command: Command, tmp_path: Path) -> None:
+def test_plot_command_draws_the_same_picture_again(command: Command, tmp_path: Path) -> None:
     names = [f"--policy={name}" for name in POLICIES]
     command(
         "compare", SMALL, "ozone-network:days=9", *names, "--horizon=9", "--seeds=3", "--jobs=1",
@@ -206,7 +210,7 @@ def test_plot_draws_the_same_picture_again(command: Command, tmp_path: Path) -> 
     np.testing.assert_array_equal(imread(tmp_path / files.PICTURE), before)
 
 
-def test_files_of_data(command: Command, tmp_path: Path) -> None:
+def test_compare_command_reads_a_file_of_ozone(command: Command, tmp_path: Path) -> None:
     file = csv(tmp_path / "ozone.csv", airdata(field(12)))
     said = command(
         "compare", "ozone:sites=3", "--data", file, "--policy=uniform", "--seeds=1", "--jobs=1",
@@ -225,27 +229,32 @@ def test_files_of_data(command: Command, tmp_path: Path) -> None:
 # --- the other commands
 
 
-def test_lists(command: Command) -> None:
+def test_policies_and_problems_commands_list_every_name(command: Command) -> None:
     for name, known in (("policies", POLICIES), ("problems", PROBLEMS)):
         lines = check_success(command(name)).partition("\n\n")[0].splitlines()
         assert [line.split()[0] for line in lines] == list(known)
 
 
-def test_options_of_most_policies_are_listed_once(command: Command) -> None:
+def test_policies_command_lists_common_options_once(command: Command) -> None:
     listed, _, common = check_success(command("policies")).partition("\n\n")
     for option in ("robust", "mean", "posterior", "season", "largest_batch"):
         assert option in common
     assert "season" not in listed
 
 
-def test_settings_that_are_listed_can_be_said(command: Command) -> None:
+def test_policies_and_problems_commands_list_settings_that_parse(command: Command) -> None:
     for listed in ("policies", "problems"):
-        for line in check_success(command(listed)).splitlines():
-            for setting in re.findall(r"[a-z_]+=[^ ,|]+(?=,|$)", line):
-                parse_spec(f"{line.split()[0]}:{setting}")
+        specs = [
+            f"{line.split()[0]}:{setting}"
+            for line in check_success(command(listed)).splitlines()
+            for setting in re.findall(r"[a-z_]+=[^ ,|]+(?=,|$)", line)
+        ]
+        assert len(specs) > 10
+        for spec in specs:
+            parse_spec(spec)
 
 
-def test_version_and_help(command: Command) -> None:
+def test_command_line_prints_version_and_help(command: Command) -> None:
     assert command("--version") == (0, f"{tvbandits.__version__}\n", "")
     for name in ("compare", "plot", "policies", "problems"):
         said = command("--help")
@@ -311,7 +320,7 @@ def test_version_and_help(command: Command) -> None:
          "^tvbandits: --cluster and --equal-information cannot be combined"),
     ],
 )  # fmt: skip
-def test_a_bad_argument_is_one_line_and_status_2(
+def test_commands_refuse_a_bad_argument_in_one_line_with_status_2(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: str, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -331,7 +340,7 @@ def test_a_bad_argument_is_one_line_and_status_2(
     assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*")) == before
 
 
-def test_a_disk_that_fails_is_one_line(
+def test_compare_command_reports_a_full_disk_in_one_line(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: Any, **__: Any) -> NoReturn:
@@ -345,7 +354,9 @@ def test_a_disk_that_fails_is_one_line(
     assert "uniform" in said.out
 
 
-def test_a_mistake_shows_where_it_is(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compare_command_names_the_run_with_an_error_or_raises_it(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own = "tests.comparison.test_compare:silent:more=1"
     given = ("compare", "lifted", f"--policy={own}", "--horizon=3", "--seeds=1", "--jobs=1")
     check_error_line(command(*given), rf"got \(1, 1\) \({own} on lifted, seed 0, step 1\)$")
@@ -360,7 +371,7 @@ MODULE = [sys.executable, "-m", "tvbandits"]
 
 
 @pytest.mark.slow
-def test_module_and_script() -> None:
+def test_module_and_script_print_the_same() -> None:
     ways = [MODULE, [str(SCRIPT)]] if SCRIPT.is_file() else [MODULE]
     for way in ways:
         ran = subprocess.run([*way, "--version"], capture_output=True, text=True, check=True)
@@ -373,7 +384,7 @@ def test_module_and_script() -> None:
 
 
 @pytest.mark.slow
-def test_no_bar_without_a_terminal(tmp_path: Path) -> None:
+def test_compare_command_shows_no_bar_without_a_terminal(tmp_path: Path) -> None:
     ran = subprocess.run(
         [*MODULE, "compare", SMALL, "--policy=uniform", "--policy=sparq-gp-ucb", "--horizon=4",
          "--seeds=2", "--jobs=2", "--format=json", "--out", str(tmp_path)],
@@ -399,7 +410,7 @@ class OnTerminal:
         self.said = ""
 
     def read_until(self, pattern: str, seconds: float = 180.0) -> bool:
-        """Whether it says that before it ends."""
+        """Return whether the terminal shows the pattern before the command ends."""
         limit = time.monotonic() + seconds
         while time.monotonic() < limit:
             ready, _, _ = select.select([self.master], [], [], 0.2)
@@ -416,7 +427,7 @@ class OnTerminal:
         raise AssertionError(f"neither {pattern} nor the end within {seconds} s: {self.said}")
 
     def end(self) -> tuple[int, str]:
-        """Exit status and standard output."""
+        """Wait for the end, and return exit status and standard output."""
         self.read_until("$^")
         out, _ = self.process.communicate(timeout=180)
         os.close(self.master)
@@ -437,7 +448,7 @@ class OnTerminal:
         (1, signal.SIGTERM, "terminated", 143),
     ],
 )
-def test_interrupting_keeps_what_is_done(
+def test_compare_command_keeps_complete_runs_when_interrupted(
     tmp_path: Path, jobs: int, sent: signal.Signals, said: str, expected: int
 ) -> None:
     steps = 2000
@@ -467,7 +478,7 @@ def test_interrupting_keeps_what_is_done(
     assert record["arguments"]["interrupted"] is True
 
 
-def test_interrupting_before_the_first_run(
+def test_compare_command_writes_nothing_if_interrupted_before_the_first_run(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(*_: Any, **__: Any) -> NoReturn:
@@ -484,7 +495,7 @@ def test_interrupting_before_the_first_run(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_interrupting_a_policy_before_its_last_seed(
+def test_compare_command_shows_a_policy_interrupted_before_its_last_seed(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def four(*arguments: Any, **options: Any) -> Iterator[Run]:
@@ -512,7 +523,7 @@ def test_interrupting_a_policy_before_its_last_seed(
         "cli.comparing.problem_references",
     ],
 )
-def test_interrupted_anywhere(
+def test_commands_end_with_status_130_when_interrupted(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     def interrupted(*_: Any, **__: Any) -> NoReturn:
@@ -527,7 +538,7 @@ def test_interrupted_anywhere(
 
 
 @pytest.mark.slow
-def test_a_reader_that_has_had_enough() -> None:
+def test_command_line_ends_silently_if_its_output_is_closed() -> None:
     reader, writer = os.pipe()
     os.close(reader)
     ran = subprocess.run(

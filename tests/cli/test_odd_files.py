@@ -1,4 +1,4 @@
-"""Odd files that people have: read rightly, or refused by value and remedy."""
+"""Unusual tables: read correctly, or refused with the value and the remedy."""
 
 import json
 import re
@@ -41,7 +41,7 @@ def info(command: Command, *flags: str) -> dict[str, object]:
         ("Datum", [f"{45292 + i / 24:.6f}" for i in range(30)]),
     ],
 )
-def test_digits_of_dates_and_the_days_of_spreadsheets_are_dates(
+def test_data_info_reads_dates_as_digits_and_spreadsheet_days(
     command: Command, heading: str, times: list[str]
 ) -> None:
     write(times, heading)
@@ -51,12 +51,16 @@ def test_digits_of_dates_and_the_days_of_spreadsheets_are_dates(
 
 
 @pytest.mark.parametrize(("heading", "start"), [("hour", 45292.0), ("t", 1.5), ("Date", 3.5)])
-def test_other_numbers_stay_numbers(command: Command, heading: str, start: float) -> None:
+def test_data_info_keeps_other_times_as_numbers(
+    command: Command, heading: str, start: float
+) -> None:
     write([str(start + i) for i in range(30)], heading)
     assert info(command)["from"] == str(start)
 
 
-def test_times_of_which_some_have_an_offset_are_refused_with_both(command: Command) -> None:
+def test_data_info_and_sensor_field_refuse_times_with_and_without_an_offset(
+    command: Command,
+) -> None:
     write([f"{t:%Y-%m-%d %H:%M}{'+01:00' * (i % 2)}" for i, t in enumerate(HOURS)])
     said = check_success(command("data", "info", "r.csv"))
     assert (
@@ -67,7 +71,9 @@ def test_times_of_which_some_have_an_offset_are_refused_with_both(command: Comma
         sensor_field("r.csv", SITES)
 
 
-def test_names_that_differ_by_case_or_spaces_are_named(command: Command) -> None:
+def test_data_info_and_sensor_field_note_names_that_differ_by_case_or_spaces(
+    command: Command,
+) -> None:
     write([str(t) for t in HOURS], names="Nord, nord,West")
     said = check_success(command("data", "info", "r.csv"))
     assert "note: 'Nord' and 'nord' are read as different stations" in said
@@ -75,28 +81,28 @@ def test_names_that_differ_by_case_or_spaces_are_named(command: Command) -> None
         sensor_field("r.csv", SITES)
 
 
-def test_two_columns_of_one_name_are_asked_about(command: Command) -> None:
+def test_data_info_asks_about_two_columns_of_one_name(command: Command) -> None:
     write([str(t) for t in HOURS], names="Nord,Nord,West")
     said = check_success(command("data", "info", "r.csv"))
     assert "unclear: Nord is the name of 2 columns" in said
-    assert "then:" not in said
+    assert "next:" not in said
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_a_column_without_a_name_that_counts_the_rows_is_no_station(
+def test_data_info_takes_no_nameless_column_of_row_numbers_for_a_station(
     command: Command, first: int
 ) -> None:
     times = [f"{i},{t}" for i, t in enumerate(HOURS, first)]
     write(times, ",time")
     assert info(command)["stations"] == NAMES
-    write(times, "no,time")  # one with a name may be a station
+    write(times, "no,time")  # a column with a name may be a station
     assert info(command)["stations"] == ["no", *NAMES]
 
 
 @pytest.mark.parametrize(
     "second", ["time,Süd,Mitte\n2024-01-01 00:00,1,2\n", "site,x,y\nNord,1,2\n"]
 )
-def test_a_second_table_below_the_first_is_refused_by_its_line(
+def test_data_info_refuses_a_second_table_below_the_first_by_its_line(
     command: Command, second: str
 ) -> None:
     write([str(t) for t in HOURS])
@@ -109,9 +115,7 @@ def test_a_second_table_below_the_first_is_refused_by_its_line(
     )
 
 
-def test_files_below_one_another_may_repeat_their_names_but_not_in_another_order(
-    command: Command,
-) -> None:
+def test_data_info_accepts_a_repeated_header_only_in_the_same_order(command: Command) -> None:
     write([str(t) for t in HOURS])
     with Path("r.csv").open("a", encoding="utf-8") as file:
         file.write("Time,Nord,Ost,West\n2024-01-02 06:00,1,2,3\n")
@@ -124,7 +128,7 @@ def test_files_below_one_another_may_repeat_their_names_but_not_in_another_order
     assert "r.csv: line 34 names columns as line 1 does, but others, or in another" in said.err
 
 
-def test_large_codes_of_no_reading_are_asked_about_and_left_out(command: Command) -> None:
+def test_data_info_asks_about_a_large_code_and_missing_leaves_it_out(command: Command) -> None:
     write([str(t) for t in HOURS])
     text = Path("r.csv").read_text(encoding="utf-8")
     Path("r.csv").write_text(text.replace(f",{VALUES[3, 1]},", ",1e30,"), encoding="utf-8")
@@ -134,7 +138,7 @@ def test_large_codes_of_no_reading_are_asked_about_and_left_out(command: Command
     assert problem.values.max() < 20
 
 
-def test_a_remedy_can_be_copied_into_a_shell(command: Command) -> None:
+def test_data_info_quotes_a_remedy_for_a_shell(command: Command) -> None:
     write([str(t) for t in HOURS])
     text = Path("r.csv").read_text(encoding="utf-8")
     Path("r.csv").write_text(text.replace(f",{VALUES[3, 1]},", ",<0.5,"), encoding="utf-8")
@@ -142,7 +146,7 @@ def test_a_remedy_can_be_copied_into_a_shell(command: Command) -> None:
     assert info(command, "--missing", "<0.5")["questions"] == []
 
 
-def test_data_info_names_a_value_far_more_frequent_than_those_beside_it(command: Command) -> None:
+def test_data_info_notes_a_value_far_more_frequent_than_its_neighbours(command: Command) -> None:
     rows = [f"{i},{0 if i % 7 == 0 else i / 10 - 9}" for i in range(200)]
     Path("zeros.csv").write_text("\n".join(["time,a", *rows]), encoding="utf-8")
     info = check_success(command("data", "info", "zeros.csv"))
@@ -150,14 +154,14 @@ def test_data_info_names_a_value_far_more_frequent_than_those_beside_it(command:
     assert "next: " in info
 
 
-def test_data_info_takes_short_years_for_no_names_of_sites(command: Command) -> None:
+def test_data_info_asks_for_years_with_four_digits(command: Command) -> None:
     Path("short.csv").write_text("time,a,b\n31.01.24,1,2\n01.02.24,2,3\n", encoding="utf-8")
     assert "write years with four digits, as 31.01.2024 " in check_success(
         command("data", "info", "short.csv")
     )
 
 
-def test_every_command_names_a_few_zeros_far_from_all_other_values(command: Command) -> None:
+def test_commands_and_sensor_field_note_zeros_far_from_all_other_values(command: Command) -> None:
     write([str(t) for t in HOURS])
     text = Path("r.csv").read_text(encoding="utf-8")
     Path("r.csv").write_text(text.replace(f",{VALUES[3, 1]},", ",0,"), encoding="utf-8")
@@ -173,7 +177,7 @@ def test_every_command_names_a_few_zeros_far_from_all_other_values(command: Comm
     assert info(command, "--missing", "0")["notes"] == []
 
 
-def test_data_info_takes_a_table_whose_places_are_empty_for_readings(command: Command) -> None:
+def test_data_info_takes_a_table_with_empty_coordinates_for_readings(command: Command) -> None:
     rows = [f"{t} UTC,{i},{i / 7},,,," for i, t in enumerate(HOURS)]
     header = "created_at,entry_id,field1,latitude,longitude,elevation,status"
     Path("r.csv").write_text("\n".join([header, *rows]), encoding="utf-8")
@@ -181,7 +185,7 @@ def test_data_info_takes_a_table_whose_places_are_empty_for_readings(command: Co
     assert (facts["form"], facts["from"]) == ("wide", "2024-01-01 00:00:00")
 
 
-def test_data_info_asks_for_the_time_of_a_table_with_two(command: Command) -> None:
+def test_data_info_asks_which_of_two_columns_is_the_time(command: Command) -> None:
     rows = [f"{n},{t},{t + pd.Timedelta('1h')},7" for t in HOURS for n in NAMES]
     Path("r.csv").write_text("\n".join(["station,begin,end,value", *rows]), encoding="utf-8")
     (question,) = info(command)["questions"]  # type: ignore[misc]
@@ -189,7 +193,7 @@ def test_data_info_asks_for_the_time_of_a_table_with_two(command: Command) -> No
     assert info(command, "--time", "end")["from"] == "2024-01-01 01:00:00"
 
 
-def test_seconds_since_1970_become_dates_of_a_campaign_and_its_next_table(command: Command) -> None:
+def test_new_and_tell_commands_read_seconds_since_1970_as_dates(command: Command) -> None:
     write([str(int(t.timestamp())) for t in HOURS])
     SITES.to_csv("s.csv", index=False)
     new = ("--policy", "adaptive-gp-ucb", "--sites", "s.csv", "--history", "r.csv")

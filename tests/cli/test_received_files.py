@@ -16,7 +16,7 @@ from tests.places import ROOT
 from tvbandits import Campaign
 from tvbandits.datasets import FileOptions, sensor_field
 
-# What must be said of a file, if anything.
+# The options that a file needs, if any.
 SAID: dict[str, dict[str, Any]] = {
     "openaq.csv": {"parameter": "pm25"},
     "sensor_community.csv": {"value": "P2"},
@@ -47,14 +47,12 @@ def test_data_info_asks_whether_columns_of_different_units_are_stations(command:
     lines = check_success(command("data", "info", "campbell.dat"))
     asked = r"  unclear: columns have different units \(RN: RECORD; Volts: BattV; Deg C: Nord, .*\)"
     assert re.search(asked + r": leave out .* by --without RECORD", lines)
-    assert "then:" not in lines
+    assert "next:" not in lines
     others = ("--without", "RECORD", "--without", "BattV")
-    assert "open:" not in check_success(command("data", "info", "campbell.dat", *others))
+    assert "unclear:" not in check_success(command("data", "info", "campbell.dat", *others))
 
 
-def test_data_info_and_tell_name_rows_averaged_with_others_of_the_same_site_and_time(
-    command: Command,
-) -> None:
+def test_data_info_and_tell_count_readings_averaged_at_one_site_and_time(command: Command) -> None:
     first, *rows = Path("aqs_hourly.csv").read_text(encoding="utf-8").splitlines()
     Path("twice.csv").write_text("\n".join([first, *rows, *rows[:96]]), encoding="utf-8")
     averaged = "96 readings averaged with others of the same site and time"
@@ -91,8 +89,8 @@ def flags(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", READINGS)
-def test_data_info_finds_the_layout_and_leaves_nothing_open(command: Command, name: str) -> None:
-    # Its columns of other units are no stations, which the table of sites says.
+def test_data_info_finds_the_layout_and_asks_nothing(command: Command, name: str) -> None:
+    # The table of sites shows that its columns of other units are no stations.
     files = [name, "sites.csv"] if name == "campbell.dat" else [name]
     found = json.loads(
         check_success(command("data", "info", *files, *flags(name), "--format", "json"))
@@ -106,11 +104,11 @@ def test_data_info_finds_the_layout_and_leaves_nothing_open(command: Command, na
 
 
 @pytest.mark.parametrize("name", sorted(SAID))
-def test_data_info_asks_what_a_file_leaves_open(command: Command, name: str) -> None:
+def test_data_info_asks_about_the_unclear_part_of_a_file(command: Command, name: str) -> None:
     option = flags(name)[0]
     lines = check_success(command("data", "info", name))
     assert re.search(rf"  unclear: .*{option}", lines)
-    assert "then:" not in lines
+    assert "next:" not in lines
     sites = "sites.csv" if name == "sentinel.csv" else name
     said = command("compare", "sensor-field:every=1h", "--data", name, "--data", sites)
     check_error_line(said, f"{re.escape(name)}: .*{option}")
@@ -118,7 +116,7 @@ def test_data_info_asks_what_a_file_leaves_open(command: Command, name: str) -> 
 
 @pytest.mark.parametrize("name", READINGS)
 @pytest.mark.usefixtures("command")
-def test_sensor_field_reads_the_readings_that_were_written(name: str) -> None:
+def test_sensor_field_reads_the_values_that_were_written(name: str) -> None:
     has_places = name in ("openaq.csv", "aqs_hourly.csv", "aqs_daily.csv", "sensor_community.csv")
     problem = sensor_field(
         name,
@@ -148,7 +146,7 @@ CAMPAIGNS = {
 
 
 @pytest.mark.parametrize("name", CAMPAIGNS)
-def test_a_campaign_is_told_all_readings_of_the_file(command: Command, name: str) -> None:
+def test_tell_command_stores_all_readings_of_a_file(command: Command, name: str) -> None:
     sites, first = CAMPAIGNS[name]
     options = flags(name) if sites == name else []
     clock = [] if sites == name else ["--clock", "1h"]
@@ -176,7 +174,7 @@ def test_a_campaign_is_told_all_readings_of_the_file(command: Command, name: str
     )
 
 
-def test_a_number_of_no_reading_is_refused_by_its_line_and_named(command: Command) -> None:
+def test_tell_command_refuses_a_missing_value_code_by_its_line(command: Command) -> None:
     new = ("--policy", "adaptive-gp-ucb", "--sites", "sites.csv", "--clock", "1h")
     check_success(command("campaign", "new", "c.db", *new))
     said = command("campaign", "tell", "c.db", "--csv", "sentinel.csv")
@@ -186,7 +184,7 @@ def test_a_number_of_no_reading_is_refused_by_its_line_and_named(command: Comman
     assert said.err.count("--missing -999") == 2
 
 
-# A wrong or unclear table of readings, the options of the command, and what must be said of it.
+# A wrong or unclear table of readings, the options of the command, and what the error must contain.
 WRONG: dict[str, tuple[str, list[str], str]] = {
     "no names": ("2024-01-30 01:00,1,2\n2024-01-30 02:00,1,2\n", [],
         "line 1 .*names.* '2024-01-30 01:00'.*--header"),
@@ -224,7 +222,7 @@ WRONG: dict[str, tuple[str, list[str], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_wrong_table_is_one_line_with_the_value_and_the_remedy(
+def test_compare_command_refuses_a_wrong_table_with_value_and_remedy(
     command: Command, case: str
 ) -> None:
     text, options, message = WRONG[case]
@@ -250,7 +248,7 @@ WITHOUT_ROWS = {
 
 @pytest.mark.parametrize("names", ["time,Nord,Ost", "time,station,value", "station,lat,lon", "x"])
 @pytest.mark.parametrize("line", WITHOUT_ROWS)
-def test_a_table_without_rows_is_one_line_that_names_it(
+def test_commands_refuse_a_table_without_rows_by_its_name(
     command: Command, line: str, names: str
 ) -> None:
     if line == "campaign tell":
@@ -262,7 +260,7 @@ def test_a_table_without_rows_is_one_line_that_names_it(
     )
 
 
-def test_irregular_minutes_are_refused_with_the_step_to_give(command: Command) -> None:
+def test_compare_command_refuses_irregular_minutes_with_the_step_to_give(command: Command) -> None:
     data = ("--data", "sensor_community.csv") * 2
     said = command("compare", "sensor-field", *data, "--value", "P2", "--policy", "uniform")
     check_error_line(said, "0 of 4 sensors .*; with every=30min they have 100% of their readings")
@@ -279,9 +277,7 @@ def irregular(name: str) -> None:
     Path(name).write_text("\n".join([*lines, ""]))
 
 
-def test_irregular_minutes_with_numbers_of_no_reading_go_from_info_to_a_decision(
-    command: Command,
-) -> None:
+def test_commands_handle_irregular_minutes_from_data_info_to_ask(command: Command) -> None:
     irregular("gauge.csv")
     lines = check_success(command("data", "info", "gauge.csv", "sites.csv"))
     assert re.search(r"irregular; a step of 10min; .*every=10min", lines)
@@ -310,7 +306,7 @@ def test_irregular_minutes_with_numbers_of_no_reading_go_from_info_to_a_decision
     )
 
 
-def test_all_errors_of_a_line_are_named(command: Command) -> None:
+def test_tell_command_names_all_errors_of_a_line(command: Command) -> None:
     Path("two.csv").write_text("time,Nord,Ost,West\n1,5,6,7\n2,-999,-999,8\n3,6,7,8\n")
     new = ("--policy", "frugal-gp-ucb", "--sites", "sites.csv", "--format", "json")
     check_success(command("campaign", "new", "c.db", *new[:4]))
@@ -321,7 +317,7 @@ def test_all_errors_of_a_line_are_named(command: Command) -> None:
     assert json.loads(said.out)["received"] == 7
 
 
-def test_options_that_name_columns_are_those_of_readings_in_every_command(command: Command) -> None:
+def test_commands_accept_the_same_options_that_name_columns(command: Command) -> None:
     rows = [f"{t},{name},{t + number}" for t in (1, 2, 3) for number, name in enumerate(STATIONS)]
     Path("own.csv").write_text("\n".join(["tick,post,level", *rows, ""]), encoding="utf-8")
     columns = ("--time", "tick", "--station", "post", "--value", "level")
@@ -337,14 +333,16 @@ def test_options_that_name_columns_are_those_of_readings_in_every_command(comman
     assert check_success(said).startswith("12 new readings")
 
 
-def test_a_table_of_readings_in_the_place_of_sites_is_named(command: Command) -> None:
+def test_new_command_refuses_a_table_of_readings_as_sites(command: Command) -> None:
     new = ("campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites")
     said = command(*new, "day_first.csv")
     assert said.status == 2
     assert re.search("'30/01/2024 01:00' is a time, not the name of a site", said.err)
 
 
-def test_dates_without_a_clock_are_refused_with_the_section_to_write(command: Command) -> None:
+def test_tell_command_refuses_dates_without_a_clock_with_the_section_to_write(
+    command: Command,
+) -> None:
     check_success(
         command("campaign", "new", "c.db", "--policy", "adaptive-gp-ucb", "--sites", "sites.csv")
     )
@@ -360,16 +358,14 @@ ROWS = re.findall(r"^\|.*\| `(\w+\.(?:csv|dat)[^`]*)` \|$", PAGE, re.MULTILINE)
 BLOCKS = re.findall(r"^```console\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 
 
-def test_the_page_shows_what_data_info_prints(command: Command) -> None:
+def test_files_page_shows_what_data_info_prints(command: Command) -> None:
     shown = re.search(r"```console\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL)
     assert shown is not None
     assert check_success(command(*shlex.split(shown[1])[1:])) == shown[2]
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_what_a_row_of_the_page_says_of_its_file_leaves_nothing_open(
-    command: Command, row: str
-) -> None:
+def test_files_page_gives_options_that_leave_nothing_unclear(command: Command, row: str) -> None:
     lines = check_success(command("data", "info", *shlex.split(row)))
     assert "unclear: " not in lines
     assert "next: tvbandits compare sensor-field" in lines
@@ -377,13 +373,13 @@ def test_what_a_row_of_the_page_says_of_its_file_leaves_nothing_open(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", BLOCKS[1:], ids=["long", "wide"])
-def test_a_block_of_the_page_goes_from_a_file_to_a_decision(command: Command, block: str) -> None:
+def test_files_page_blocks_run_from_a_file_to_a_decision(command: Command, block: str) -> None:
     for line in block.splitlines():
         said = command(*shlex.split(line)[1:])
         assert said.status == 0, (line, said)
     assert said.out
 
 
-def test_the_page_has_every_file() -> None:
+def test_files_page_names_every_file() -> None:
     assert {row.split()[0] for row in ROWS} == set(READINGS)
     assert "sites.csv" in PAGE

@@ -1,4 +1,4 @@
-"""Options of several values, but for those of `campaign`: a command is handed all that are given."""
+"""Options of several values, except those of `campaign`: a command receives every value."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ import typer.main
 from tests.helpers.commands import Command
 from tvbandits.__main__ import app
 
-# What is said beside, the function that is called, and two values of each option.
+# Further arguments, the function that is called, and two values of each option.
 SEVERAL: dict[tuple[str, ...], tuple[tuple[str, ...], str, dict[str, tuple[Any, Any]]]] = {
     ("compare",): (
         ("gp-drift",),
@@ -65,12 +65,12 @@ def multiple_options() -> dict[tuple[str, ...], set[str]]:
     return {path: names for path, names in found.items() if names and path[0] != "campaign"}
 
 
-def test_options_that_take_several_values_are_these() -> None:
+def test_commands_have_these_options_of_several_values() -> None:
     assert multiple_options() == {path: set(each[2]) for path, each in SEVERAL.items()}
 
 
 def values_in(given: object) -> list[object]:
-    """All single values in what a function is handed."""
+    """Return all single values in the arguments of a function."""
     if isinstance(given, list | tuple):
         return [value for each in given for value in values_in(each)]
     if hasattr(given, "__dataclass_fields__"):
@@ -81,7 +81,7 @@ def values_in(given: object) -> list[object]:
 @pytest.mark.parametrize(
     ("path", "name"), [(path, name) for path, each in SEVERAL.items() for name in each[2]]
 )
-def test_every_value_of_a_repeated_option_is_used(
+def test_commands_use_every_value_of_a_repeated_option(
     command: Command, monkeypatch: pytest.MonkeyPatch, path: tuple[str, ...], name: str
 ) -> None:
     beside, function, options = SEVERAL[path]

@@ -1,4 +1,4 @@
-"""What `data info` says of tables of sites, of heights in them, and of gaps in readings."""
+"""Tables of sites and readings: coordinates, names, units, times, gaps; in `data info` and campaigns."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("empty_folder")
         ("name,easting,northing,height", ["easting", "northing", "height"]),
     ],
 )
-def test_a_table_of_names_and_numbers_is_a_table_of_sites(
+def test_data_info_recognizes_a_table_of_sites(
     command: Command, header: str, coordinates: list[str]
 ) -> None:
     Path("sites.csv").write_text(f"{header}\n{NUMBERS}")
@@ -39,9 +39,7 @@ def test_a_table_of_names_and_numbers_is_a_table_of_sites(
     assert facts["questions"] == []
 
 
-def test_heights_beside_degrees_are_no_coordinates_unless_a_campaign_names_them(
-    command: Command,
-) -> None:
+def test_new_command_reads_heights_as_coordinates_only_if_named(command: Command) -> None:
     Path("sites.csv").write_text(f"name,latitude,longitude,height\n{NUMBERS}")
     Path("r.csv").write_text("time,A,B,C\n0,1,2,3\n1,2,3,1\n2,3,1,2\n")
     assert "not read: 'height'; to use them" in check_success(command("data", "info", "sites.csv"))
@@ -65,7 +63,7 @@ def test_heights_beside_degrees_are_no_coordinates_unless_a_campaign_names_them(
         assert campaign.domain.X[:, 2].tolist() == [120.0, 240.0, 900.0]
 
 
-def test_names_and_rivers_beside_degrees_are_no_coordinates(command: Command) -> None:
+def test_new_command_reads_no_words_beside_degrees_as_coordinates(command: Command) -> None:
     Path("sites.csv").write_text(
         "station_no,station_name,river,latitude,longitude\n"
         "0101,Upper Mill,Aach,47.1,9.1\n0102,Bridge,Rotach,47.2,9.3\n0103,Weir,Rotach,47.4,9.2\n"
@@ -82,7 +80,7 @@ def test_names_and_rivers_beside_degrees_are_no_coordinates(command: Command) ->
 
 
 @pytest.mark.parametrize("heading", ["station_no", "code"])
-def test_ids_of_digits_beside_degrees_are_names_of_sites(command: Command, heading: str) -> None:
+def test_new_command_reads_ids_of_digits_as_names_of_sites(command: Command, heading: str) -> None:
     Path("sites.csv").write_text(f"{heading},latitude,longitude\n0101,47.1,9.1\n0102,47.2,9.3\n")
     new = "campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv"
     check_success(command(*new))
@@ -91,7 +89,7 @@ def test_ids_of_digits_beside_degrees_are_names_of_sites(command: Command, headi
         assert campaign.domain.dimension == 2
 
 
-def test_a_column_of_words_beside_lengths_needs_the_coordinates(command: Command) -> None:
+def test_new_command_requires_coordinates_for_words_beside_lengths(command: Command) -> None:
     Path("sites.csv").write_text("site,east,north,soil\nA,1,2,clay\nB,3,4,sand\n")
     new = "campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv"
     said = command(*new)
@@ -101,7 +99,7 @@ def test_a_column_of_words_beside_lengths_needs_the_coordinates(command: Command
     assert not Path("c.db").exists()
 
 
-def test_a_list_of_coordinates_leaves_the_names_of_sites(command: Command) -> None:
+def test_new_command_with_coordinates_keeps_the_names_of_sites(command: Command) -> None:
     Path("sites.csv").write_text("probe,east,north,soil\nP1,1,2,clay\nP2,3,4,sand\n")
     Path("c.toml").write_text(
         '[domain]\nsites = "sites.csv"\ncoordinates = ["east", "north"]\n'
@@ -112,7 +110,7 @@ def test_a_list_of_coordinates_leaves_the_names_of_sites(command: Command) -> No
         assert campaign.names.sites == ["P1", "P2"]
 
 
-def test_flags_of_quality_are_said_to_be_not_read(command: Command) -> None:
+def test_data_info_tell_and_sensor_field_name_quality_flags(command: Command) -> None:
     rows = [f"{s},2026-01-01 {h:02d}:00,{h}.5,{'suspect' if h == 3 else 'good'}"
             for s in ("A", "B") for h in range(8)]  # fmt: skip
     Path("r.csv").write_text("\n".join(["gauge_no,time,value,quality", *rows]) + "\n")
@@ -130,13 +128,13 @@ def test_flags_of_quality_are_said_to_be_not_read(command: Command) -> None:
     assert "quality (good 14, suspect 2)" in str(sensor_field("r.csv", "sites.csv"))
 
 
-def test_readings_of_a_wide_table_are_counted_where_a_line_comes_twice(command: Command) -> None:
+def test_data_info_counts_averaged_readings_of_a_wide_table(command: Command) -> None:
     rows = [f"2026-01-01 {h:02d}:00,{h}.5,{h % 3}.5,{h % 5}.5" for h in range(8)]
     Path("r.csv").write_text("\n".join(["time,A,B,C", *rows, rows[2]]) + "\n")
     assert "  3 readings averaged with others" in check_success(command("data", "info", "r.csv"))
 
 
-def test_a_column_of_words_is_said_to_be_no_station(command: Command) -> None:
+def test_data_info_asks_about_a_column_of_words(command: Command) -> None:
     Path("r.csv").write_text("standort,kind,time,value\n7,W,2026-01-01,1.5\n8,W,2026-01-01,2.5\n")
     (facts,) = json.loads(check_success(command("data", "info", "r.csv", "--format", "json")))[
         "files"
@@ -146,7 +144,7 @@ def test_a_column_of_words_is_said_to_be_no_station(command: Command) -> None:
     assert "--without kind" in question
 
 
-def test_empty_cells_are_a_share_of_all_beside_times_without_a_row(command: Command) -> None:
+def test_data_info_shows_the_shares_of_empty_cells_and_absent_times(command: Command) -> None:
     rows = [f"2024-01-01 {hour:02d}:00,{'' if hour % 2 else hour},1.5" for hour in range(20)]
     Path("r.csv").write_text("\n".join(["time,A,B", *rows[:5], *rows[6:]]) + "\n")
     said = check_success(command("data", "info", "r.csv"))
@@ -158,7 +156,7 @@ HOUR = "the hour of '2024-10-27 02:00' comes twice, as where summer time ends"
 
 
 @pytest.mark.parametrize("form", ["long", "wide"])
-def test_an_hour_that_a_clock_shows_twice_is_named_with_the_remedy(
+def test_commands_and_sensor_field_name_an_hour_repeated_after_summer_time(
     command: Command, form: str
 ) -> None:
     hours = pd.date_range("2024-10-25", "2024-10-29", freq="h", tz="Europe/Berlin")
@@ -181,7 +179,7 @@ def test_an_hour_that_a_clock_shows_twice_is_named_with_the_remedy(
         assert "offset from UTC" in text
 
 
-def test_other_times_that_come_twice_are_no_end_of_summer_time() -> None:
+def test_describe_averages_names_no_summer_time_for_other_repeated_times() -> None:
     hours = pd.date_range("2024-10-25", "2024-10-29", freq="h")
     rows = pd.DataFrame({"time": hours, "station": "A"})
     for again in ("2024-10-26 02:00", "2024-10-27 14:00", "2024-06-30 02:00"):
@@ -202,7 +200,7 @@ LEVELS = pd.DataFrame({each: np.cos(np.arange(30.0) + i) for i, each in enumerat
 @pytest.mark.parametrize(
     "form", ["%d-%b-%Y %H:%M", "%d%b%Y %H:%M", "%B %d, %Y %I:%M %p", "%d. März %Y %H:%M"]
 )
-def test_dates_whose_month_is_a_word_are_read(form: str) -> None:
+def test_sensor_field_reads_dates_with_the_month_as_a_word(form: str) -> None:
     LEVELS.assign(time=[f"{t:{form}}" for t in HOURS]).to_csv("r.csv", index=False, sep="|")
     Path("sites.csv").write_text(f"name,latitude,longitude,height\n{NUMBERS}")
     problem = sensor_field("r.csv", "sites.csv")
@@ -211,7 +209,7 @@ def test_dates_whose_month_is_a_word_are_read(form: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["4 Foo 2024", "Ju 4, 2024", "Mar 42024", "Hall May 2024"])
-def test_other_words_are_no_months(text: str) -> None:
+def test_to_iso_date_leaves_other_words_unchanged(text: str) -> None:
     assert to_iso_date(text) == text
     assert not is_date_text(text)
 
@@ -225,7 +223,7 @@ def test_other_words_are_no_months(text: str) -> None:
         ("1h", "2024-01-01", ""),
     ],
 )
-def test_times_that_may_count_from_a_date_are_doubted(
+def test_commands_note_times_that_may_count_from_a_date(
     command: Command, unit: str, origin: str, says: str
 ) -> None:
     numbers = (HOURS - pd.Timestamp(origin)) / pd.Timedelta(unit)
@@ -240,7 +238,7 @@ def test_times_that_may_count_from_a_date_are_doubted(
         assert says in said
 
 
-def test_a_table_without_a_separator_that_is_known_says_which_there_are(command: Command) -> None:
+def test_data_info_names_the_accepted_separators(command: Command) -> None:
     lines = [f"{t:%Y-%m-%dT%H:%M}  {i}  {i + 1}" for i, t in enumerate(HOURS)]
     Path("r.txt").write_text("\n".join(["Time A B", *lines]) + "\n")
     says = "separated by commas, semicolons, tabs or vertical bars"
@@ -256,7 +254,7 @@ def test_a_table_without_a_separator_that_is_known_says_which_there_are(command:
         ("%d.%m.%Y", [f"{t:%H:%M}" for t in HOURS]),
     ],
 )
-def test_hours_beside_a_date_are_read_with_it(date: str, clocks: list[str]) -> None:
+def test_sensor_field_reads_hours_in_a_column_beside_the_date(date: str, clocks: list[str]) -> None:
     dates = [f"{t:{date}}" for t in HOURS]
     table = pd.concat([pd.DataFrame({"date": dates, "hour": clocks}), LEVELS], axis=1)
     table.to_csv("r.csv", index=False)
@@ -266,7 +264,7 @@ def test_hours_beside_a_date_are_read_with_it(date: str, clocks: list[str]) -> N
     assert "2024-03-04 00:00:00 to 2024-03-05 05:00:00" in str(problem)
 
 
-def test_an_hour_of_24_ends_the_day() -> None:
+def test_sensor_field_reads_hour_24_as_the_end_of_the_day() -> None:
     clocks = [f"{(t.hour + 1) * 100:04d}" for t in HOURS]
     table = pd.DataFrame({"date": [f"{t:%Y-%m-%d}" for t in HOURS], "time": clocks})
     pd.concat([table, LEVELS], axis=1).to_csv("r.csv", index=False)
@@ -276,7 +274,7 @@ def test_an_hour_of_24_ends_the_day() -> None:
 
 
 @pytest.mark.parametrize("other", ["mg/m3", "µg/m³"])
-def test_readings_in_several_units_are_refused_and_spellings_of_one_are_not(
+def test_commands_refuse_several_units_but_accept_spellings_of_one(
     command: Command, other: str
 ) -> None:
     rows = [
@@ -300,7 +298,7 @@ def test_readings_in_several_units_are_refused_and_spellings_of_one_are_not(
         assert history.status == 0
 
 
-def test_a_second_column_of_times_is_named(command: Command) -> None:
+def test_data_info_names_a_second_column_of_times(command: Command) -> None:
     local = [f"{t:%Y-%m-%d %H:%M}" for t in HOURS + pd.Timedelta("1h")]
     utc = [f"{t:%Y-%m-%d %H:%M}" for t in HOURS]
     pd.concat([pd.DataFrame({"time_local": local, "time_utc": utc}), LEVELS], axis=1).to_csv(
@@ -313,7 +311,7 @@ def test_a_second_column_of_times_is_named(command: Command) -> None:
     assert "2024-03-04 00:00:00 to 2024-03-05 05:00:00" in said
 
 
-def test_a_time_far_from_all_others_is_doubted(command: Command) -> None:
+def test_commands_note_a_time_far_from_all_others(command: Command) -> None:
     times = [f"{t:%Y-%m-%d %H:%M}" for t in HOURS]
     for early, says in ((True, True), (False, False)):
         written = [*times[:7], "1970-01-01 00:00" if early else times[7], *times[8:]]

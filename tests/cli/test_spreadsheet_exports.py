@@ -48,7 +48,7 @@ def command(
     return commands(monkeypatch, capsys)
 
 
-def test_points_before_three_digits_are_asked_about_by_every_command(command: Command) -> None:
+def test_commands_refuse_unclear_points_before_three_digits(command: Command) -> None:
     asked = r"pressure\.csv: 1\.\d{3} in column Nord may be .*--decimal comma or --decimal point"
     check_error_line(command("data", "info", "pressure.csv"), asked)
     check_error_line(command("compare", "sensor-field", "--data", "pressure.csv", *COMPARE), asked)
@@ -73,7 +73,7 @@ def test_data_info_leaves_out_a_row_of_units_and_rows_of_sums_by_line(command: C
     assert "left out: 1 row of units (line 2), 2 rows of sums (line 51, 52)" in lines
 
 
-def test_compare_and_a_campaign_say_that_units_and_sums_are_left_out(command: Command) -> None:
+def test_compare_new_and_tell_commands_leave_out_units_and_sums(command: Command) -> None:
     left_out = "left out: 1 row of units, 2 rows of sums"
     said = command("compare", "sensor-field", "--data", "export.csv", *COMPARE)
     assert (said.status, left_out in said.err) == (0, True)
@@ -89,18 +89,18 @@ def test_compare_and_a_campaign_say_that_units_and_sums_are_left_out(command: Co
 
 
 @pytest.mark.parametrize("row", ["gestern;1,0;2,0;3,0", "-;-;-;-", "heute;;;"])
-def test_a_row_without_a_date_among_readings_is_an_error(command: Command, row: str) -> None:
+def test_data_info_asks_about_a_row_without_a_date(command: Command, row: str) -> None:
     rows = [HEADING, *TEMPERATURES[:3], row, *TEMPERATURES[3:]]
     Path("odd.csv").write_text("\n".join(rows), encoding="utf-8")
     assert "unclear: " in check_success(command("data", "info", "odd.csv"))
 
 
-def test_the_first_row_of_readings_that_all_failed_is_no_row_of_units(command: Command) -> None:
+def test_data_info_takes_no_first_row_of_failed_readings_for_units(command: Command) -> None:
     Path("odd.csv").write_text("\n".join([HEADING, "gestern;-;-;-", *TEMPERATURES]))
     assert "unclear: " in check_success(command("data", "info", "odd.csv"))
 
 
-def test_a_site_whose_name_is_a_word_is_no_row_of_sums(command: Command) -> None:
+def test_data_info_takes_no_site_named_by_a_word_for_sums(command: Command) -> None:
     (facts,) = json.loads(check_success(command("data", "info", "sites.csv", "--format", "json")))[
         "files"
     ]

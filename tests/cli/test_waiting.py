@@ -1,4 +1,4 @@
-"""The bar of what takes long: on a terminal after two seconds, and not elsewhere."""
+"""The progress bar of slow commands: after two seconds, and on a terminal only."""
 
 import io
 import time
@@ -31,7 +31,7 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return stream
 
 
-def test_what_is_slow_shows_a_bar_and_its_share_until_it_ends(screen: Terminal) -> None:
+def test_bar_if_slow_shows_a_bar_for_a_slow_part(screen: Terminal) -> None:
     with waiting.bar_if_slow("tell") as move:
         move(0.5)
         time.sleep(0.5)
@@ -40,13 +40,13 @@ def test_what_is_slow_shows_a_bar_and_its_share_until_it_ends(screen: Terminal) 
     assert "━" in text
 
 
-def test_what_is_fast_shows_no_bar(screen: Terminal) -> None:
+def test_bar_if_slow_shows_nothing_for_a_fast_part(screen: Terminal) -> None:
     with waiting.bar_if_slow("tell") as move:
         move(0.5)
     assert screen.getvalue() == ""
 
 
-def test_no_bar_without_a_terminal_or_where_an_expert_may_ask(
+def test_bar_if_slow_shows_nothing_if_hidden_or_without_a_terminal(
     screen: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with waiting.bar_if_slow("tell", is_shown=False):
@@ -58,7 +58,7 @@ def test_no_bar_without_a_terminal_or_where_an_expert_may_ask(
     assert screen.getvalue() == ""
 
 
-def test_parts_that_are_fast_alone_show_a_bar_once_the_command_is_slow(
+def test_bar_if_slow_counts_the_time_since_the_command_began(
     screen: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(waiting, "SLOW", 2.0)
@@ -71,7 +71,7 @@ def test_parts_that_are_fast_alone_show_a_bar_once_the_command_is_slow(
     assert "tell" in screen.getvalue()
 
 
-def test_an_error_ends_the_bar(screen: Terminal) -> None:
+def test_bar_if_slow_ends_the_bar_after_an_error(screen: Terminal) -> None:
     with pytest.raises(ValueError, match="wrong"), waiting.bar_if_slow("tell"):  # noqa: PT012
         time.sleep(0.3)
         raise ValueError("wrong")

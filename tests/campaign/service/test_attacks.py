@@ -1,4 +1,4 @@
-"""The attack of the benchmarks, every kind of it once: all are refused and logged, and it lives on."""
+"""Every kind of attack on a service once, as in `python -m tests.attack`."""
 
 import pytest
 
@@ -9,6 +9,6 @@ from tests.attack import service
 pytestmark = pytest.mark.slow
 
 
-def test_every_attack_is_refused_and_logged() -> None:
+def test_service_refuses_and_logs_every_attack() -> None:
     tally = service.attack(len(service.AT_ONCE), 11)
     assert tally.faults == {}, tally.examples

@@ -1,4 +1,4 @@
-"""What the page says of a campaign, against histories made by hand."""
+"""The facts on the page of a campaign, against histories made by hand."""
 
 import json
 import re
@@ -30,7 +30,7 @@ def campaign(folder: Path, bandit: Any = None, **about: str) -> Campaign:
 
 
 def stations(folder: Path, history: dict[str, Sequence[float]]) -> dict[str, StationFacts]:
-    """Of a campaign in which these readings came, one a step."""
+    """The stations of a campaign with these readings, one for each step."""
     with campaign(folder) as made:
         for name, values in history.items():
             for t, value in enumerate(values, start=1):
@@ -56,7 +56,7 @@ def stations(folder: Path, history: dict[str, Sequence[float]]) -> dict[str, Sta
         ),
     ],
 )
-def test_a_station_that_is_stuck_or_silent(
+def test_facts_name_a_stuck_or_silent_station(
     tmp_path: Path, values: list[float], problems: tuple[str, ...]
 ) -> None:
     found = stations(tmp_path, {"mill": values, "east": [0.1, 0.2]})
@@ -76,7 +76,7 @@ def test_a_station_that_is_stuck_or_silent(
         (1.0, 5, ()),
     ],
 )
-def test_a_biased_station(
+def test_facts_name_a_biased_station(
     tmp_path: Path, offset: float, pairs: int, problems: tuple[str, ...]
 ) -> None:
     chance = np.random.default_rng(0).normal(0, 0.1, pairs)
@@ -91,7 +91,7 @@ def test_a_biased_station(
     assert mill.problems == problems
 
 
-def test_an_expert_hides_no_station_that_is_stuck(tmp_path: Path) -> None:
+def test_facts_name_a_stuck_station_in_spite_of_answers(tmp_path: Path) -> None:
     bandit = policies.frugal_gp_ucb(
         SITES, kernel=RBF(2.0), noise_variance=0.01, expert=SilentExpert(), queries_per_step=2
     )
@@ -103,7 +103,7 @@ def test_an_expert_hides_no_station_that_is_stuck(tmp_path: Path) -> None:
     assert mill.problems == ("stuck: the last 5 readings are all 0.5",)
 
 
-def test_what_a_calibration_knows(tmp_path: Path) -> None:
+def test_facts_report_the_calibration_of_the_expert(tmp_path: Path) -> None:
     def said(X: Any, t: float) -> Any:
         return np.sin(X[:, 0] + t) + 0.8
 
@@ -117,14 +117,14 @@ def test_what_a_calibration_knows(tmp_path: Path) -> None:
         for t in range(1, 13):
             X = made.ask(float(t))
             made.tell(X, np.sin(X[:, 0] + t) + rng.normal(0, 0.1, len(X)), float(t))
-    with Campaign.open(tmp_path / "c.db") as made:  # who looks needs no expert
+    with Campaign.open(tmp_path / "c.db") as made:  # a reader needs no expert
         (sentence,) = Facts(made).calibrations
     assert expert.report().has_bias
     assert f": {expert.report()}." in sentence
 
 
 @pytest.mark.parametrize("minimize", [False, True])
-def test_what_is_left_to_lose(tmp_path: Path, minimize: bool) -> None:
+def test_facts_most_regret_matches_brute_force(tmp_path: Path, minimize: bool) -> None:
     bandit = policies.tv_gp_ucb(
         SITES,
         kernel=RBF(2.0),
@@ -152,7 +152,9 @@ def test_what_is_left_to_lose(tmp_path: Path, minimize: bool) -> None:
 
 
 @pytest.mark.parametrize("minimize", [False, True])
-def test_what_is_expected_has_its_95_interval_and_unit(tmp_path: Path, minimize: bool) -> None:
+def test_facts_show_predictions_with_95_percent_interval_and_unit(
+    tmp_path: Path, minimize: bool
+) -> None:
     bandit = policies.tv_gp_ucb(
         SITES, kernel=RBF(2.0), noise_variance=0.01, forgetting_rate=0.01, minimize=minimize
     )
@@ -174,7 +176,7 @@ def test_what_is_expected_has_its_95_interval_and_unit(tmp_path: Path, minimize:
             assert text.count("±") == text.count("ppb") >= 1
 
 
-def test_large_intervals_are_written_in_full(tmp_path: Path) -> None:
+def test_facts_interval_formats_value_half_width_and_unit(tmp_path: Path) -> None:
     with campaign(tmp_path, unit="ppb") as made:
         assert Facts(made).interval(1234.5, 100.0) == "1234 ± 200 ppb"
         assert Facts(made).interval(0.5, 0.01) == "0.500 ± 0.020 ppb"
@@ -184,7 +186,7 @@ def test_large_intervals_are_written_in_full(tmp_path: Path) -> None:
         assert Facts(made).interval(1.2345e11, 1.6e9) == "1.234e+11 ± 3.1e+09 ppb"
 
 
-def test_times_are_those_of_the_clock(tmp_path: Path) -> None:
+def test_facts_show_the_times_of_the_clock(tmp_path: Path) -> None:
     with Campaign.create(
         tmp_path / "c.db",
         policies.tv_gp_ucb(SITES, kernel=RBF(2.0), noise_variance=0.01, forgetting_rate=0.01),
@@ -205,7 +207,7 @@ def test_times_are_those_of_the_clock(tmp_path: Path) -> None:
     [Box([[0, 1], [0, 2]]), Space(temperature=(10, 80), count=Integer(1, 5), mode=["a", "b"])],
     ids=["box", "space"],
 )
-def test_domains_without_sites(tmp_path: Path, domain: Any) -> None:
+def test_facts_describe_domains_without_sites(tmp_path: Path, domain: Any) -> None:
     kernel = domain.kernel() if isinstance(domain, Space) else RBF(1.0)
     bandit = policies.tv_gp_ucb(domain, kernel=kernel, noise_variance=0.01, forgetting_rate=0.01)
     with Campaign.create(tmp_path / "c.db", bandit) as made:
@@ -216,11 +218,11 @@ def test_domains_without_sites(tmp_path: Path, domain: Any) -> None:
         assert len(facts.names) == len(facts.places)
         mean, _ = made.predict(facts.places, 1.0)
         np.testing.assert_array_equal(facts.belief[0], mean)
-        (station,) = facts.stations[:1]
-        assert station.readings + station.failed <= 1
+        assert sum(each.readings for each in facts.stations) == 1
+        assert not any(each.failed for each in facts.stations)
 
 
-def test_before_anything(tmp_path: Path) -> None:
+def test_facts_describe_a_campaign_without_readings(tmp_path: Path) -> None:
     with campaign(tmp_path) as made:
         facts = Facts(made)
         assert facts.stations == []

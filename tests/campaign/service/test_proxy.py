@@ -1,4 +1,4 @@
-"""`examples/nginx.conf` before a service: TLS, slow clients, rates and sizes are its work."""
+"""`examples/nginx.conf` in front of a service: TLS, slow clients, rates and sizes of requests."""
 
 import re
 import shutil
@@ -104,19 +104,19 @@ def wait(port: int, process: subprocess.Popen[bytes]) -> None:
     raise AssertionError("nginx has not begun")
 
 
-def test_script_plays_over_tls(proxy: Proxy) -> None:
+def test_proxy_serves_a_remote_over_tls_only(proxy: Proxy) -> None:
     token = proxy.served.tokens["all"]
     remote = Remote(proxy.address, token, verify=str(proxy.certificate))
     X = remote.ask(1)
     remote.tell(X, [0.5], 1)
     assert remote.get("/status")["readings"] == proxy.served.campaign.status.readings == 1
-    # Whoever does not know the certificate says nothing, and nobody speaks in the clear.
+    # A client without the certificate sends nothing, and the proxy refuses plain HTTP.
     with pytest.raises(requests.exceptions.SSLError):
         requests.get(f"{proxy.address}/health", timeout=30)
     assert requests.get(f"http://localhost:{proxy.port}/health", timeout=30).status_code == 400
 
 
-def test_token_stands_in_no_log(proxy: Proxy) -> None:
+def test_proxy_logs_no_token(proxy: Proxy) -> None:
     token = proxy.served.tokens["all"]
     requests.get(f"{proxy.address}/status?token={token}", verify=proxy.certificate, timeout=30)
     end = time.monotonic() + 10
@@ -127,7 +127,7 @@ def test_token_stands_in_no_log(proxy: Proxy) -> None:
     assert token not in text
 
 
-def test_cookie_of_the_page_goes_over_tls_only(proxy: Proxy) -> None:
+def test_proxy_marks_the_cookie_of_the_page_as_secure(proxy: Proxy) -> None:
     reply = requests.post(
         f"{proxy.address}/session", data={"token": proxy.served.tokens["read"]},
         headers={"Origin": "https://localhost"}, verify=proxy.certificate, timeout=30,
@@ -138,7 +138,7 @@ def test_cookie_of_the_page_goes_over_tls_only(proxy: Proxy) -> None:
     assert reply.headers["strict-transport-security"].startswith("max-age=")
 
 
-def test_body_is_limited_before_the_service(proxy: Proxy) -> None:
+def test_proxy_refuses_a_large_body_before_the_service(proxy: Proxy) -> None:
     says = proxy.served.says("all")
     reply = requests.post(
         f"{proxy.address}/tell", data=b" " * 2_000_000, headers=says, verify=proxy.certificate,
@@ -148,7 +148,7 @@ def test_body_is_limited_before_the_service(proxy: Proxy) -> None:
     assert "nginx" in reply.headers["server"]
 
 
-def test_guesses_are_slowed_down(proxy: Proxy) -> None:
+def test_proxy_limits_the_rate_of_guessed_tokens(proxy: Proxy) -> None:
     with requests.Session() as session:
         how: dict[str, Any] = {"verify": proxy.certificate, "timeout": 30}
         guess = {"Authorization": "Bearer tvb_guess"}
@@ -160,7 +160,7 @@ def test_guesses_are_slowed_down(proxy: Proxy) -> None:
     assert found[429] > 0
 
 
-def test_slow_clients_never_reach_the_service(proxy: Proxy) -> None:
+def test_proxy_keeps_slow_clients_from_the_service(proxy: Proxy) -> None:
     context = ssl.create_default_context(cafile=str(proxy.certificate))
     head = b"POST /tell HTTP/1.1\r\nHost: localhost\r\n"
     for first in (head + b"X", head + b"Content-Length: 1000\r\n\r\n{"):

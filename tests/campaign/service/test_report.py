@@ -1,4 +1,4 @@
-"""The page of a campaign in a real browser, and its words without one."""
+"""The page of a campaign: its text, and its behaviour in a browser."""
 
 import hashlib
 import json
@@ -46,7 +46,7 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "page.html"
 
 
-def test_the_words(network: Path) -> None:
+def test_page_shows_problems_times_and_escaped_names(network: Path) -> None:
     text = re.sub(r"<script.*?</script>", "", network.read_text(), flags=re.DOTALL)
     text = re.sub(r' (?:data-label|class)=".*?"', "", text)
     assert "<h1>Ozone &lt;network&gt;</h1>" in text
@@ -62,7 +62,7 @@ def test_the_words(network: Path) -> None:
     assert not re.findall(r'(?:src|href)="(?!#)', text)
 
 
-def test_policy_of_the_page_lets_its_own_scripts_run_and_nothing_else(network: Path) -> None:
+def test_page_security_policy_allows_only_its_own_scripts(network: Path) -> None:
     text = network.read_text()
     (policy,) = re.findall(r'Content-Security-Policy" content="(.*?)"', text, flags=re.DOTALL)
     rules = dict(each.split(None, 1) for each in policy.split(";"))
@@ -74,9 +74,7 @@ def test_policy_of_the_page_lets_its_own_scripts_run_and_nothing_else(network: P
     assert len(scripts) == 1
 
 
-def test_page_of_many_sites_and_the_dots_of_many_readings_stay_below_a_megabyte(
-    tmp_path: Path,
-) -> None:
+def test_page_of_many_sites_and_readings_is_below_a_megabyte(tmp_path: Path) -> None:
     X, rng = np.random.default_rng(0).uniform(0, 100, (510, 2)), np.random.default_rng(1)
     bandit = policies.sw_gp_ucb(Candidates(X), kernel=RBF(9.0), noise_variance=0.1, window=50)
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
@@ -88,7 +86,7 @@ def test_page_of_many_sites_and_the_dots_of_many_readings_stay_below_a_megabyte(
 
 
 @pytest.mark.slow
-def test_script_that_got_in_does_not_run(network: Path, tmp_path: Path) -> None:
+def test_page_does_not_run_an_injected_script(network: Path, tmp_path: Path) -> None:
     evil = "<script>document.title = 'taken'</script><img src=x onerror=\"document.title='taken'\">"
     page = tmp_path / "page.html"
     page.write_text(network.read_text().replace("<h1>", f"{evil}<h1>"))
@@ -99,7 +97,7 @@ def test_script_that_got_in_does_not_run(network: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [390, 1280])
-def test_names_on_the_map_do_not_cover_each_other(tmp_path: Path, width: int) -> None:
+def test_page_map_shows_no_overlapping_labels(tmp_path: Path, width: int) -> None:
     X = np.random.default_rng(3).uniform(0, 10, (25, 2))
     X[1:8] = X[0] + np.random.default_rng(4).uniform(-0.4, 0.4, (7, 2))
     about = {"names": json.dumps([f"A station of some name {i}" for i in range(25)])}
@@ -130,7 +128,9 @@ def test_names_on_the_map_do_not_cover_each_other(tmp_path: Path, width: int) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("width", [390, 1280])
-def test_what_comes_next_is_not_cut(network: Path, width: int, dark: bool) -> None:
+def test_page_shows_whole_cells_of_forecasts_and_stations(
+    network: Path, width: int, dark: bool
+) -> None:
     with open_page(network.as_uri(), width, dark=dark) as looked:
         boxes = looked.page.evaluate(
             """[...document.querySelectorAll("section")].filter(
@@ -149,7 +149,9 @@ def test_what_comes_next_is_not_cut(network: Path, width: int, dark: bool) -> No
 @pytest.mark.parametrize(
     ("width", "dark"), [(390, False), (390, True), (1280, False), (1280, True)]
 )
-def test_it_fits_and_asks_nobody(network: Path, width: int, dark: bool) -> None:
+def test_page_fits_its_width_is_readable_and_requests_nothing_else(
+    network: Path, width: int, dark: bool
+) -> None:
     with open_page(network.as_uri(), width, dark=dark) as looked:
         assert looked.fits
         assert looked.complaints == []
@@ -164,7 +166,7 @@ def test_it_fits_and_asks_nobody(network: Path, width: int, dark: bool) -> None:
 
 
 @pytest.mark.slow
-def test_the_slider_moves_the_belief_by_keys(network: Path) -> None:
+def test_page_slider_changes_the_belief_by_keys(network: Path) -> None:
     def drawn() -> object:
         return looked.page.evaluate("document.querySelector('#belief g:not(.hidden)').innerHTML")
 
@@ -186,14 +188,14 @@ def test_the_slider_moves_the_belief_by_keys(network: Path) -> None:
 
 
 @pytest.mark.slow
-def test_tooltips_and_labels(network: Path) -> None:
+def test_page_has_tooltips_labels_and_accessible_tables(network: Path) -> None:
     with open_page(network.as_uri(), 1200) as looked:
         assert "Station" in (looked.page.text_content("#map use title") or "")
         pictures = looked.page.locator(".plot")
         for i in range(pictures.count()):
             assert pictures.nth(i).get_attribute("role") == "img"
             assert len(pictures.nth(i).get_attribute("aria-label") or "") > 10
-        # Whoever does not see pictures finds what they show in tables, which keys open and scroll.
+        # Tables, which can be opened and scrolled by keys, show the data of the pictures.
         for name in ("belief", "history"):
             fold = looked.page.locator(f"figure:has(#{name}) details")
             fold.locator("summary").focus()
@@ -210,7 +212,7 @@ def test_tooltips_and_labels(network: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("played", [False, True])
-def test_a_line_that_is_minimized(tmp_path: Path, played: bool) -> None:
+def test_page_of_a_minimized_box_shows_the_best_guess(tmp_path: Path, played: bool) -> None:
     bandit = policies.tv_gp_ucb(
         Box([[0, 10]]), kernel=RBF(1.5), noise_variance=0.01, forgetting_rate=0.03, minimize=True
     )

@@ -1,4 +1,4 @@
-"""Who comes in, who may do what, and what every reply has."""
+"""Tokens and roles, hosts, origins and sizes of requests, and the headers of every reply."""
 
 import http.client
 import json
@@ -46,7 +46,7 @@ NEEDS: dict[str, tuple[str, dict[str, Any] | None]] = {
 
 @pytest.mark.parametrize("call", NEEDS)
 @pytest.mark.parametrize("who", ["nobody", "unknown", "basic", "read", "tell", "ask"])
-def test_a_call_needs_its_role(shared: Served, call: str, who: str) -> None:
+def test_service_requires_the_role_of_each_call(shared: Served, call: str, who: str) -> None:
     method, path = call.split()
     role, body = NEEDS[call]
     before = shared.campaign.status.rows
@@ -68,7 +68,7 @@ def test_a_call_needs_its_role(shared: Served, call: str, who: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/status?token={}", "/{}", "/recommend?t={}", "/?{}=1"])
-def test_token_in_the_address_opens_nothing_and_is_not_logged(
+def test_service_refuses_a_token_in_the_address_and_does_not_log_it(
     shared: Served, caplog: pytest.LogCaptureFixture, path: str
 ) -> None:
     token = shared.tokens["all"]
@@ -81,7 +81,7 @@ def test_token_in_the_address_opens_nothing_and_is_not_logged(
     assert token not in ours[0]
 
 
-def test_cookie_opens_the_page_and_nothing_else(shared: Served) -> None:
+def test_service_refuses_the_cookie_of_the_page_for_every_call(shared: Served) -> None:
     cookies = {"tvbandits": shared.tokens["all"]}
     before = shared.campaign.status.rows
     for call, (_, body) in NEEDS.items():
@@ -121,7 +121,7 @@ def start(place: Path, port: int) -> subprocess.Popen[bytes]:
     raise AssertionError("the server has not begun")
 
 
-def test_revoked_token_is_refused_at_once_by_two_servers(served: Served, free_port: int) -> None:
+def test_two_services_refuse_a_revoked_token_at_once(served: Served, free_port: int) -> None:
     other = start(served.place, free_port)
     try:
         addresses = served.address, f"http://127.0.0.1:{free_port}"
@@ -143,7 +143,7 @@ def test_revoked_token_is_refused_at_once_by_two_servers(served: Served, free_po
         assert other.wait(60) == -signal.SIGTERM
 
 
-def test_two_servers_count_a_key_once(served: Served, free_port: int) -> None:
+def test_two_services_count_a_key_once(served: Served, free_port: int) -> None:
     other = start(served.place, free_port)
     try:
         said = {"points": [[0.0]], "rewards": [1.5], "t": 1, "key": "k"}
@@ -167,7 +167,7 @@ def test_two_servers_count_a_key_once(served: Served, free_port: int) -> None:
      ("localhost.evil.example", 400), ("localhost/evil", 400), ("::1", 400), ("", 400),
      ("www.localhost", 400)],
 )  # fmt: skip
-def test_other_hosts_are_refused(shared: Served, host: str, status: int) -> None:
+def test_service_accepts_only_its_own_hosts(shared: Served, host: str, status: int) -> None:
     wire = http.client.HTTPConnection("127.0.0.1", shared.port, timeout=60)
     wire.putrequest("GET", "/health", skip_host=True)
     wire.putheader("Host", host)
@@ -188,7 +188,9 @@ def test_other_hosts_are_refused(shared: Served, host: str, status: int) -> None
         (None, 303),
     ],
 )
-def test_another_origin_signs_nobody_in(shared: Served, origin: str | None, status: int) -> None:
+def test_service_session_accepts_only_its_own_origin(
+    shared: Served, origin: str | None, status: int
+) -> None:
     headers = {"Host": "localhost"} | ({} if origin is None else {"Origin": origin})
     reply = requests.post(
         f"{shared.address}/session", data={"token": shared.tokens["read"]}, headers=headers,
@@ -205,7 +207,9 @@ def test_another_origin_signs_nobody_in(shared: Served, origin: str | None, stat
 @pytest.mark.parametrize("chunks", [False, True])
 @pytest.mark.parametrize("who", ["nobody", "all"])
 @pytest.mark.parametrize("path", ["/tell", "/session"])
-def test_body_is_limited(shared: Served, path: str, who: str, chunks: bool) -> None:
+def test_service_refuses_a_body_above_the_limit(
+    shared: Served, path: str, who: str, chunks: bool
+) -> None:
     headers = {"Content-Type": "application/json"} | ({} if who == "nobody" else shared.says(who))
     body = (b" " * 10_000 for _ in range(20)) if chunks else b" " * 200_000
     reply = requests.post(shared.address + path, data=body, headers=headers, timeout=60)
@@ -223,7 +227,9 @@ def test_body_is_limited(shared: Served, path: str, who: str, chunks: bool) -> N
         ('{"points": [[0.0]], "rewards": [1.0], "unit": "ppb"}', (422,)),
     ],
 )
-def test_odd_json_is_refused(shared: Served, body: str, statuses: tuple[int, ...]) -> None:
+def test_service_refuses_invalid_json_and_other_content_types(
+    shared: Served, body: str, statuses: tuple[int, ...]
+) -> None:
     before = shared.campaign.status.rows
     headers = shared.says("all") | {"Content-Type": "application/json"}
     reply = requests.post(f"{shared.address}/tell", data=body, headers=headers, timeout=60)
@@ -238,7 +244,7 @@ def test_odd_json_is_refused(shared: Served, body: str, statuses: tuple[int, ...
 
 
 @pytest.mark.parametrize("path", ["/predict", "/tell", "/answer", "/drop", "/ask", "/questions"])
-def test_points_in_a_request_are_limited(shared: Served, path: str) -> None:
+def test_service_refuses_more_points_than_the_limit(shared: Served, path: str) -> None:
     field, value = ("available", 0) if path in ("/ask", "/questions") else ("points", [0])
     for count, refused in ((MOST, False), (MOST + 1, True)):
         reply = shared.post(path, **{field: [value] * count})
@@ -249,7 +255,9 @@ def test_points_in_a_request_are_limited(shared: Served, path: str) -> None:
     "path", ["/ask", "/questions", "/sites", "/tell", "/answer", "/correct", "/retract", "/drop"]
 )
 @pytest.mark.parametrize("key", ["", "k" * 201, "a\nb", 7])
-def test_key_must_be_a_text(shared: Served, path: str, key: object) -> None:
+def test_service_refuses_a_key_that_is_no_short_text(
+    shared: Served, path: str, key: object
+) -> None:
     before = shared.campaign.status.rows
     role, body = NEEDS[f"POST {path}"]
     reply = shared.post(path, role, **{**(body or {}), "key": key})
@@ -258,7 +266,7 @@ def test_key_must_be_a_text(shared: Served, path: str, key: object) -> None:
     assert shared.campaign.status.rows == before
 
 
-def test_number_of_points_asked_for_is_limited_where_each_is_searched_for(tmp_path: Path) -> None:
+def test_service_ask_limits_the_number_of_points_on_a_box(tmp_path: Path) -> None:
     place = tmp_path / "box.db"
     campaign = Campaign.create(
         place,
@@ -277,7 +285,7 @@ def test_number_of_points_asked_for_is_limited_where_each_is_searched_for(tmp_pa
         assert len(served.post("/ask", t=1, n=3).json()["points"]) == 3
 
 
-def test_shutdown_does_not_wait_for_a_refused_number_of_points(
+def test_service_shutdown_does_not_wait_for_a_refused_number_of_points(
     tmp_path: Path, free_port: int
 ) -> None:
     place = tmp_path / "box.db"
@@ -317,7 +325,7 @@ def test_shutdown_does_not_wait_for_a_refused_number_of_points(
         ("/predict", '{"points": ["S1"], "points": ["S2"]}', "'points'"),
     ],
 )
-def test_a_field_that_stands_twice_in_a_body_is_refused_by_name(
+def test_service_refuses_a_repeated_field_of_a_body_by_name(
     shared: Served, path: str, body: str, field: str
 ) -> None:
     before = shared.campaign.status.rows
@@ -329,7 +337,7 @@ def test_a_field_that_stands_twice_in_a_body_is_refused_by_name(
 
 
 @pytest.mark.parametrize("query", ["/history?last=1&last=2", "/recommend?t=1&t=2"])
-def test_a_parameter_that_stands_twice_in_an_address_is_refused_by_name(
+def test_service_refuses_a_repeated_parameter_of_an_address_by_name(
     shared: Served, query: str
 ) -> None:
     reply = requests.get(shared.address + query, headers=shared.says("all"), timeout=60)
@@ -345,12 +353,12 @@ def test_a_parameter_that_stands_twice_in_an_address_is_refused_by_name(
 
 @pytest.mark.parametrize("path", ["/", "/health", "/status", "/nothing", "/openapi.json"])
 @pytest.mark.parametrize("host", ["localhost", "evil.example"])
-def test_every_reply_has_the_headers(shared: Served, path: str, host: str) -> None:
+def test_service_replies_have_the_security_headers(shared: Served, path: str, host: str) -> None:
     reply = requests.get(shared.address + path, headers={"Host": host}, timeout=60)
     assert {name: reply.headers.get(name) for name in HEADERS} == HEADERS
 
 
-def test_who_may_only_tell_is_not_shown_what_others_told(served: Served) -> None:
+def test_service_hides_other_readings_from_the_role_tell(served: Served) -> None:
     first = {"points": [[0.0]], "rewards": [0.123], "t": 1, "key": "k"}
     assert served.post("/tell", **first).status_code == 200
     for who, shown in (("tell", False), ("all", True)):
@@ -360,7 +368,7 @@ def test_who_may_only_tell_is_not_shown_what_others_told(served: Served) -> None
             assert ("0.123" in reply.text) == shown
 
 
-def test_fault_shows_nothing_of_the_inside(
+def test_service_hides_the_cause_of_an_internal_error(
     shared: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*_: object, **__: object) -> None:
@@ -394,7 +402,7 @@ def test_openapi_declares_security_and_errors(shared: Served) -> None:
     assert "security" not in calls["GET /health"]
 
 
-def test_422_has_the_form_that_openapi_declares(shared: Served) -> None:
+def test_service_replies_with_422_in_the_form_of_openapi(shared: Served) -> None:
     found = requests.get(f"{shared.address}/openapi.json", timeout=60).json()
     schema = found["paths"]["/tell"]["post"]["responses"]["422"]["content"]["application/json"]
     form = found["components"]["schemas"][schema["schema"]["$ref"].rpartition("/")[2]]
@@ -409,7 +417,7 @@ def test_422_has_the_form_that_openapi_declares(shared: Served) -> None:
 # --- people in a browser
 
 
-def test_page_needs_a_token_for_reading(served: Served) -> None:
+def test_page_requires_a_token_with_the_role_read(served: Served) -> None:
     page = requests.get(served.address, timeout=60)
     assert (page.status_code, "Forty" in page.text) == (401, False)
     for token, status in (("tvb_wrong", 401), (served.tokens["tell"], 403)):
@@ -418,7 +426,7 @@ def test_page_needs_a_token_for_reading(served: Served) -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_person_signs_in_and_looks_on_a_phone(served: Served, dark: bool) -> None:
+def test_page_signs_in_and_fits_on_a_phone(served: Served, dark: bool) -> None:
     pytest.importorskip("jinja2", reason="no jinja2: no page")
     X = served.campaign.ask(1.0)
     served.campaign.tell(X, [0.5], 1.0)

@@ -18,12 +18,12 @@ from tvbandits.campaign.store.errors import ClosedCampaignError, NoCampaignError
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Of a campaign."""
+    """The file of a campaign."""
     Campaign.create(tmp_path / "c.db", new_bandit()).close()
     return tmp_path / "c.db"
 
 
-def test_database_holds_no_token(place: Path) -> None:
+def test_tokens_store_no_token_in_plain_text(place: Path) -> None:
     with Tokens(place) as tokens:
         assert (tokens.names, tokens.holder("tvb_x")) == ((), None)
         token = tokens.new("anna", ["read", "tell"])
@@ -50,7 +50,9 @@ def test_database_holds_no_token(place: Path) -> None:
         ("bert", [], "read, tell, ask"),
     ],
 )
-def test_odd_tokens_are_refused(place: Path, name: str, roles: list[str], value: str) -> None:
+def test_tokens_new_and_revoke_refuse_invalid_names_and_roles(
+    place: Path, name: str, roles: list[str], value: str
+) -> None:
     with Tokens(place) as tokens:
         tokens.new("anna", ["read"])
         assert_refused(ValueError, value, tokens.new, name, roles)
@@ -58,7 +60,7 @@ def test_odd_tokens_are_refused(place: Path, name: str, roles: list[str], value:
         assert_refused(ValueError, "carl", tokens.revoke, "carl")
 
 
-def test_tokens_need_a_campaign(tmp_path: Path) -> None:
+def test_tokens_require_a_campaign(tmp_path: Path) -> None:
     assert_refused(NoCampaignError, "none.db", Tokens, tmp_path / "none.db")
     assert not [*tmp_path.iterdir()]
     with closing(sqlite3.connect(tmp_path / "other.db")) as other:
@@ -66,13 +68,13 @@ def test_tokens_need_a_campaign(tmp_path: Path) -> None:
     assert_refused(NoCampaignError, "other.db", Tokens, tmp_path / "other.db")
 
 
-def test_closed_tokens_say_so(place: Path) -> None:
+def test_tokens_holder_refuses_closed_tokens(place: Path) -> None:
     tokens = Tokens(place)
     tokens.close()
     assert_refused(ClosedCampaignError, "c.db", tokens.holder, "tvb_x")
 
 
-def test_campaign_with_tokens_is_as_before(place: Path) -> None:
+def test_tokens_keep_the_campaign_consistent_and_are_in_its_backup(place: Path) -> None:
     with Tokens(place) as tokens, Campaign.open(place) as campaign:
         token = tokens.new("anna", ["read"])
         campaign.tell([[0.0]], [1.0], 1)
@@ -82,7 +84,7 @@ def test_campaign_with_tokens_is_as_before(place: Path) -> None:
         assert tokens.holder(token) is not None
 
 
-def test_who_opened_tokens_before_sees_what_others_changed(place: Path) -> None:
+def test_tokens_opened_twice_see_the_changes_of_each_other(place: Path) -> None:
     with Tokens(place) as one, Tokens(place) as other:
         anna = one.new("anna", ["read"])
         bert = other.new("bert", ["read"])
@@ -108,7 +110,7 @@ with Tokens(place) as tokens:
 
 
 @pytest.mark.slow
-def test_processes_that_write_at_once_take_turns(place: Path) -> None:
+def test_tokens_store_the_changes_of_processes_that_write_at_once(place: Path) -> None:
     command = [sys.executable, "-c", WRITES, str(place)]
     running = [subprocess.Popen([*command, name], stdin=subprocess.PIPE) for name in "abc"]
     for each in running:
@@ -125,7 +127,7 @@ def test_processes_that_write_at_once_take_turns(place: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
-def test_tokens_of_a_campaign_on_a_server(tmp_path: Path) -> None:
+def test_tokens_work_for_a_campaign_on_a_server(tmp_path: Path) -> None:
     with Server(tmp_path) as server, Campaign.create(server.url, new_bandit()) as campaign:
         with Tokens(server.url) as one, Tokens(server.url) as other:
             token = one.new("anna", ["tell"])

@@ -1,4 +1,4 @@
-"""A script, and many scripts at once, play a campaign over HTTP."""
+"""Every call of a service, by one client and by many at once."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def remote_of(served: Served, role: str = "all", **how: Any) -> Remote:
     return Remote(served.address, served.tokens[role], **how)
 
 
-def test_script_plays_the_service_like_a_bandit(served: Served) -> None:
+def test_remote_plays_the_same_as_a_bandit(served: Served) -> None:
     remote, twin = remote_of(served), new_bandit()
     for t in range(1, 9):
         X = remote.ask(t, n=2)
@@ -53,7 +53,7 @@ def test_script_plays_the_service_like_a_bandit(served: Served) -> None:
     assert served.campaign.state == twin.state
 
 
-def test_remote_refuses_what_is_no_service(served: Served) -> None:
+def test_remote_refuses_an_invalid_address_token_or_path(served: Served) -> None:
     for address in ("ftp://localhost", "localhost:8000", "http://"):
         assert_refused(ValueError, "address", Remote, address, "tvb_x")
     assert_refused(RemoteError, "401", Remote(served.address, "tvb_x").get, "/status")
@@ -63,7 +63,7 @@ def test_remote_refuses_what_is_no_service(served: Served) -> None:
     assert_refused(RemoteError, "127.0.0.1:9/status", away.get, "/status")
 
 
-def test_move_cost(tmp_path: Path) -> None:
+def test_service_ask_accepts_near_with_a_move_cost(tmp_path: Path) -> None:
     with serving(tmp_path, new_bandit().with_options(move_cost=0.1)) as served:
         remote = remote_of(served)
         remote.tell(DOMAIN.X[:1], [False], 1)
@@ -73,7 +73,7 @@ def test_move_cost(tmp_path: Path) -> None:
             assert_refused(RemoteError, f"near.*, got {shown}", remote.ask, 2, near=near)
 
 
-def test_limits(tmp_path: Path) -> None:
+def test_service_accepts_outcomes_of_limits(tmp_path: Path) -> None:
     loud = Limit("noise_level", at_most=60.0, noise_variance=1.0)
     limited = new_bandit().with_options(limits=[loud], safe=DOMAIN.X[:5])
     with serving(tmp_path, limited) as served:
@@ -93,7 +93,7 @@ def test_limits(tmp_path: Path) -> None:
         assert "limit violations" in page
 
 
-def test_successes_and_events(tmp_path: Path) -> None:
+def test_service_tell_and_correct_accept_rates_and_refuse_other_readings(tmp_path: Path) -> None:
     with serving(tmp_path, new_bandit()) as served:
 
         def told(t: float, path: str = "/tell", **said: Any) -> requests.Response:
@@ -124,8 +124,7 @@ def test_successes_and_events(tmp_path: Path) -> None:
         assert detail.startswith("row 1: S1: 37 is a plain number")
 
 
-def test_repeated_request_has_the_same_reply(served: Served) -> None:
-    """Whatever others have done since."""
+def test_service_repeats_its_reply_to_a_request_with_the_same_key(served: Served) -> None:
     calls: list[tuple[str, dict[str, Any]]] = [
         ("/ask", {"t": 1, "n": 2}),
         ("/tell", {"points": ["S1", "S2"], "rewards": [0.5, None], "t": 1}),
@@ -149,7 +148,7 @@ def test_repeated_request_has_the_same_reply(served: Served) -> None:
     assert served.campaign.status.rows == rows
 
 
-def test_repeated_answer_has_the_same_reply(tmp_path: Path) -> None:
+def test_service_answer_repeats_its_reply_to_the_same_key(tmp_path: Path) -> None:
     brought = policies.frugal_gp_ucb(
         DOMAIN,
         kernel=RBF(1.0),
@@ -172,9 +171,7 @@ def test_repeated_answer_has_the_same_reply(tmp_path: Path) -> None:
         assert served.post("/answer", **said).json() == first
 
 
-def test_repeated_ask_and_questions_have_the_same_reply_after_what_was_chosen_is_retired(
-    tmp_path: Path,
-) -> None:
+def test_service_ask_and_questions_repeat_their_reply_after_sites_retired(tmp_path: Path) -> None:
     brought = policies.frugal_gp_ucb(
         DOMAIN, kernel=RBF(1.0), noise_variance=0.01, expert=None, queries_per_step=2, seed=3
     )
@@ -191,7 +188,7 @@ def test_repeated_ask_and_questions_have_the_same_reply_after_what_was_chosen_is
         assert replies() == first
 
 
-def test_sites_come_and_go(tmp_path: Path) -> None:
+def test_service_sites_adds_and_retires_sites(tmp_path: Path) -> None:
     with serving(tmp_path, new_bandit()) as served:
         remote = remote_of(served)
         first, second, *_ = served.campaign.sites
@@ -210,7 +207,7 @@ def test_sites_come_and_go(tmp_path: Path) -> None:
         assert served.campaign.verify().consistent
 
 
-def test_control(tmp_path: Path) -> None:
+def test_service_asks_and_predicts_relative_to_a_control(tmp_path: Path) -> None:
     with serving(tmp_path, new_bandit().with_options(control=DOMAIN.X[2])) as served:
         remote = remote_of(served)
         for t, level in ((1, 0.0), (2, 30.0)):
@@ -227,7 +224,7 @@ def test_control(tmp_path: Path) -> None:
         assert served.campaign.verify().consistent
 
 
-def test_questions_and_answers(tmp_path: Path) -> None:
+def test_service_questions_and_answer_match_those_of_a_bandit(tmp_path: Path) -> None:
     brought = policies.frugal_gp_ucb(
         DOMAIN, kernel=RBF(1.0), noise_variance=0.01, expert=None, queries_per_step=2, seed=3
     )
@@ -250,7 +247,7 @@ def test_questions_and_answers(tmp_path: Path) -> None:
         assert served.campaign.status.answers == len(twin.state.answers) > 0
 
 
-def test_request_without_a_reply_counts_once(
+def test_remote_tell_without_a_reply_counts_once_under_its_key(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remote = remote_of(served, timeout=0.2)
@@ -272,7 +269,7 @@ def test_request_without_a_reply_counts_once(
     assert "/correct" in detail
 
 
-def test_a_reading_beyond_belief_is_refused_unless_the_request_is_sure(served: Served) -> None:
+def test_service_tell_refuses_a_doubtful_reading_unless_sure(served: Served) -> None:
     remote = remote_of(served)
     for t in range(1, 13):
         remote.tell(["S1"], [19.0 + t % 3 / 10], t)
@@ -287,7 +284,7 @@ def test_a_reading_beyond_belief_is_refused_unless_the_request_is_sure(served: S
     assert content == {
         "row": 1, "site": "S1", "value": 1927.0, "usual": [19.0, 19.2], "remedy": {"sure": True}
     }  # fmt: skip
-    # What has been read is for those who may read.
+    # The role `tell` may not see other readings.
     blind = served.post("/tell", "tell", **wrong).json()
     assert (blind["row"], blind["usual"]) == (1, None)
     assert "19." not in blind["detail"]
@@ -310,7 +307,7 @@ def test_a_reading_beyond_belief_is_refused_unless_the_request_is_sure(served: S
     assert served.campaign.status.rows == rows + 1
 
 
-def test_a_correction_beyond_belief_is_refused_as_a_reading_is(served: Served) -> None:
+def test_service_correct_refuses_a_doubtful_correction_unless_sure(served: Served) -> None:
     for t in range(1, 13):
         served.post("/tell", points=["S1"], rewards=[19.0 + t % 3 / 10], t=t)
     wrong: dict[str, Any] = {"points": ["S1"], "rewards": [1927.0], "t": 12}
@@ -325,7 +322,7 @@ def test_a_correction_beyond_belief_is_refused_as_a_reading_is(served: Served) -
     assert served.post("/correct_answers", **answers).status_code == 422
 
 
-def test_an_ask_says_which_silent_sites_it_left_out(served: Served) -> None:
+def test_service_ask_names_the_silent_sites_that_it_left_out(served: Served) -> None:
     remote = remote_of(served)
     for t in range(4):
         remote.ask(t, available=["S5"])
@@ -338,7 +335,7 @@ def test_an_ask_says_which_silent_sites_it_left_out(served: Served) -> None:
     assert remote.post("/ask", t=6)["left_out"] == {}
 
 
-def test_an_ask_says_what_to_look_at_of_its_sites(served: Served) -> None:
+def test_service_ask_names_the_doubtful_sites_that_it_chose(served: Served) -> None:
     rng = np.random.default_rng(0)
     for t in range(30):
         levels = np.arange(40) % 7 + rng.normal(0.0, 0.1, 40)
@@ -352,7 +349,7 @@ def test_an_ask_says_what_to_look_at_of_its_sites(served: Served) -> None:
     assert served.post("/ask", t=30, available=["S5"]).json()["doubtful"] == {}
 
 
-def test_many_at_once_lose_nothing(served: Served) -> None:
+def test_service_stores_all_readings_of_many_clients(served: Served) -> None:
     def work(number: int) -> None:
         remote = remote_of(served)
         for i in range(4):
@@ -368,8 +365,10 @@ def test_many_at_once_lose_nothing(served: Served) -> None:
     assert served.campaign.verify().consistent
 
 
-def test_readers_do_not_wait_for_writers(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sixty who write stand in line behind one that takes long; there are forty threads."""
+def test_service_readers_do_not_wait_for_writers(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sixty requests wait for one slow write, and the service has forty threads."""
     begun, go_on = threading.Event(), threading.Event()
     done = served.campaign._shared.execute
 
@@ -396,7 +395,7 @@ def test_readers_do_not_wait_for_writers(served: Served, monkeypatch: pytest.Mon
     assert len(served.campaign.pending) == 60
 
 
-def test_context(tmp_path: Path) -> None:
+def test_service_accepts_a_context(tmp_path: Path) -> None:
     space = Space(x=(0.0, 1.0), context={"outside": (-15, 20)})
     place = tmp_path / "c.db"
     campaign = Campaign.create(place, policies.gp_ucb(space, kernel=RBF(1.0), noise_variance=0.01))
@@ -415,7 +414,7 @@ def test_context(tmp_path: Path) -> None:
         assert_refused(RemoteError, "outside.*99", remote.ask, 4, context={"outside": 99})
 
 
-# --- what docs/service.md says of every POST is what the service takes and gives
+# --- the bodies and replies in docs/service.md are those of the service
 
 PAGE = (ROOT / "docs" / "service.md").read_text(encoding="utf-8")
 CALLS = {
@@ -426,7 +425,7 @@ CALLS = {
 }
 
 
-def test_every_body_and_reply_of_the_docs_is_one_of_the_service(tmp_path: Path) -> None:
+def test_service_accepts_every_body_and_gives_every_reply_of_the_docs(tmp_path: Path) -> None:
     sites = Candidates([[4.0, 1.0], [6.0, 2.0]])
     place = tmp_path / "documented.db"
     campaign = Campaign.create(
@@ -474,9 +473,7 @@ INVALID: dict[str, tuple[str, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", INVALID)
-def test_an_invalid_body_names_its_field_the_value_and_what_to_write(
-    served: Served, name: str
-) -> None:
+def test_service_names_an_invalid_field_its_value_and_the_remedy(served: Served, name: str) -> None:
     path, change, message = INVALID[name]
     usual = {"points": ["S1"], "rewards": [1.0], "t": 1}
     body = {field: each for field, each in (usual | change).items() if each is not None}
@@ -486,9 +483,7 @@ def test_an_invalid_body_names_its_field_the_value_and_what_to_write(
     assert served.campaign.status.rows == 0
 
 
-def test_a_date_is_read_over_http_as_on_the_command_line_and_refused_if_it_may_be_two_days(
-    tmp_path: Path,
-) -> None:
+def test_service_reads_an_unambiguous_date_and_refuses_an_ambiguous_one(tmp_path: Path) -> None:
     clock = Clock(unit="1D", origin="2026-01-01")
     bandit = policies.gp_ucb(Candidates([[4.0], [6.0]]), noise_variance=1.0)
     campaign = Campaign.create(tmp_path / "dates.db", bandit, clock=clock)
@@ -502,7 +497,7 @@ def test_a_date_is_read_over_http_as_on_the_command_line_and_refused_if_it_may_b
             assert reply.json()["detail"].endswith("write 2026-03-02 or 2026-02-03")
 
 
-def test_a_withdrawn_reading_comes_back_under_a_key_and_who_may_not_read_learns_no_value(
+def test_service_tell_refuses_a_withdrawn_reading_without_key_and_hides_its_value(
     served: Served,
 ) -> None:
     reading = {"points": ["S1"], "rewards": [0.125], "t": 1}
@@ -519,7 +514,7 @@ def test_a_withdrawn_reading_comes_back_under_a_key_and_who_may_not_read_learns_
     assert served.campaign.status.readings == 1
 
 
-def test_a_site_that_stands_out_is_confirmed(served: Served) -> None:
+def test_service_sites_confirms_a_site_that_stands_out(served: Served) -> None:
     rng, levels = np.random.default_rng(0), np.zeros(40)
     levels[7] = 30.0
     for t in range(1, 9):

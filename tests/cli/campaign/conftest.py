@@ -31,7 +31,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 @pytest.fixture
 def place(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: Any) -> Path:
-    """A campaign at four sites, with what a test says of the domain beside them."""
+    """A campaign at four sites; the parameter of a test is added to its section [domain]."""
     monkeypatch.chdir(tmp_path)
     config = CONFIG.format(context=getattr(request, "param", ""))
 

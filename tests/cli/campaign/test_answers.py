@@ -1,4 +1,4 @@
-"""Answers that people bring: to open questions, doubted like readings, corrected and withdrawn."""
+"""Answers of people to open questions: checked like readings, corrected and retracted."""
 
 import json
 import re
@@ -38,7 +38,9 @@ def asked(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return Path("c.db"), site
 
 
-def test_questions_say_what_time_they_are_about(asked: tuple[Path, str], command: Command) -> None:
+def test_questions_command_names_the_time_of_the_questions(
+    asked: tuple[Path, str], command: Command
+) -> None:
     file, _ = asked
     check_success(command("tell", file, "--site", "A", "--reward", 19.5, "--at", 6))
     said = command("questions", file, "--format", "json")
@@ -48,7 +50,7 @@ def test_questions_say_what_time_they_are_about(asked: tuple[Path, str], command
     assert shown.err == ""
 
 
-def test_an_answer_far_from_the_readings_is_doubted(
+def test_answer_command_refuses_a_doubtful_answer(
     command: Command, asked: tuple[Path, str]
 ) -> None:
     file, site = asked
@@ -59,7 +61,7 @@ def test_an_answer_far_from_the_readings_is_doubted(
     assert check_success(command(*said, 19.27)).startswith("1 new answer;")
 
 
-def test_an_answer_to_what_nobody_asked_names_the_open_questions(
+def test_answer_command_names_the_open_questions_if_none_matches(
     command: Command, asked: tuple[Path, str]
 ) -> None:
     file, site = asked
@@ -73,7 +75,7 @@ def test_an_answer_to_what_nobody_asked_names_the_open_questions(
         assert campaign.state.answers.t.tolist() == [5.0]
 
 
-def test_another_answer_to_the_same_question_names_place_and_time(
+def test_answer_command_refuses_a_second_answer_by_site_and_time(
     command: Command, asked: tuple[Path, str]
 ) -> None:
     file, site = asked
@@ -84,7 +86,7 @@ def test_another_answer_to_the_same_question_names_place_and_time(
     )
 
 
-def test_an_answer_that_nobody_had_can_come_later(
+def test_answer_command_accepts_an_answer_after_a_failed_one(
     command: Command, asked: tuple[Path, str]
 ) -> None:
     file, site = asked
@@ -96,7 +98,7 @@ def test_an_answer_that_nobody_had_can_come_later(
     )
 
 
-def test_an_answer_can_be_corrected_and_withdrawn(
+def test_correct_and_retract_commands_change_an_answer(
     command: Command, asked: tuple[Path, str]
 ) -> None:
     file, site = asked
@@ -125,7 +127,7 @@ def test_an_answer_can_be_corrected_and_withdrawn(
     )
 
 
-def test_a_corrected_answer_leaves_the_beliefs_of_the_right_one(
+def test_correct_command_of_an_answer_restores_the_right_predictions(
     command: Command, asked: tuple[Path, str]
 ) -> None:
     file, site = asked

@@ -1,4 +1,4 @@
-"""Every verb of `tvbandits campaign`: what it prints, what it leaves behind, and what it refuses."""
+"""Every command of `tvbandits campaign`: its output, its files, its refusals; resumed comparisons."""
 
 import json
 import os
@@ -81,7 +81,7 @@ def objects(text: str) -> list[Any]:
     return [json.loads(line, parse_constant=refuse) for line in text.splitlines()]
 
 
-def test_a_day_of_a_technician(command: Command, place: Path) -> None:
+def test_ask_and_tell_commands_count_a_repeated_call_once(command: Command, place: Path) -> None:
     out = check_success(command("ask", place, "--at", "2024-01-01 08:00", "--key", "first"))
     assert out.strip() in ("north", "mill", "south", "east")
     assert check_success(command("ask", place, "--at", "2024-01-01 08:00", "--key", "first")) == out
@@ -101,7 +101,7 @@ def test_a_day_of_a_technician(command: Command, place: Path) -> None:
         assert campaign.state.rewards.t.tolist() == [8.0]
 
 
-def test_json_of_asking_and_telling(command: Command, place: Path) -> None:
+def test_ask_tell_drop_and_status_commands_print_json(command: Command, place: Path) -> None:
     (asked,) = objects(check_success(command("ask", place, "--at", 8, "-n", 2, "--format", "json")))
     assert asked["t"] == 8.0
     first, second = (each["site"] for each in asked["points"])
@@ -115,7 +115,7 @@ def test_json_of_asking_and_telling(command: Command, place: Path) -> None:
     assert status["best"] is None
 
 
-def test_only_some_sites_are_there(command: Command, place: Path) -> None:
+def test_ask_command_chooses_among_the_available_sites(command: Command, place: Path) -> None:
     for t in range(1, 5):
         out = check_success(command("ask", place, "--at", t, "--available", "mill; EAST"))
         assert out.strip() in ("mill", "east")
@@ -123,7 +123,7 @@ def test_only_some_sites_are_there(command: Command, place: Path) -> None:
         assert out.strip() in ("north", "south")
 
 
-def test_a_name_with_a_comma_is_one_name(
+def test_ask_command_accepts_a_name_with_a_comma(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -140,7 +140,7 @@ def test_a_name_with_a_comma_is_one_name(
 
 
 @pytest.mark.slow
-def test_an_extra_that_is_not_there_is_one_line() -> None:
+def test_campaign_command_names_a_missing_package_in_one_line() -> None:
     code = (
         "import sys; sys.modules['sqlalchemy'] = None; "
         "sys.argv = ['tvbandits', 'campaign', 'status', 'c.db']; "
@@ -161,7 +161,7 @@ TABLE = """time;site;reward;variance;who
 """
 
 
-def test_a_table_is_brought_and_counts_once(command: Command, place: Path) -> None:
+def test_tell_command_reads_a_table_and_counts_it_once(command: Command, place: Path) -> None:
     Path("day.csv").write_text(TABLE)
     assert (
         check_success(command("tell", place, "--csv", "day.csv"))
@@ -179,7 +179,7 @@ def test_a_table_is_brought_and_counts_once(command: Command, place: Path) -> No
         assert [row.who for row in campaign.journal()][::2] == ["anna", "bert"]
 
 
-def test_a_table_names_a_site_and_its_context(command: Command, place: Path) -> None:
+def test_tell_command_reads_sites_and_contexts_of_a_table(command: Command, place: Path) -> None:
     config = (place.parent / "c.toml").read_text().replace("tv-gp-ucb", "adaptive-gp-ucb")
     config = config.replace("options = { forgetting_rate = 0.01 }", "")
     context = "[domain.context]\noutside.interval = [-15, 20]\nWind.interval = [0, 9]\n"
@@ -195,7 +195,7 @@ def test_a_table_names_a_site_and_its_context(command: Command, place: Path) -> 
     assert "line 2: context 'Wind' is missing" in command("tell", "h.db", "--csv", "day.csv").err
 
 
-def test_a_reading_takes_the_place_of_one_that_failed(command: Command, place: Path) -> None:
+def test_tell_command_replaces_a_failed_reading(command: Command, place: Path) -> None:
     Path("old.csv").write_text("site,time,reward\nnorth,1,\nmill,1,\n")
     Path("new.csv").write_text("site,time,reward\nnorth,1,0.5\nmill,1,\n")
     check_success(command("tell", place, "--csv", "old.csv"))
@@ -211,7 +211,7 @@ def test_a_reading_takes_the_place_of_one_that_failed(command: Command, place: P
 
 
 @pytest.mark.usefixtures("place")
-def test_sites_are_called_as_their_table_says(command: Command) -> None:
+def test_new_command_names_sites_as_in_their_table(command: Command) -> None:
     Path("sites.csv").write_text("site,km,height\n 007 ,0,1\n7,2,1\nNA,3,1\n,,\n")
     check_success(command("new", "z.db", "--config", "c.toml"))
     with Campaign.open("z.db") as campaign:
@@ -219,7 +219,7 @@ def test_sites_are_called_as_their_table_says(command: Command) -> None:
 
 
 @pytest.mark.usefixtures("place")
-def test_points_of_a_box_are_told_to_the_last_digit(command: Command) -> None:
+def test_ask_and_tell_commands_keep_all_digits_of_a_point_of_a_box(command: Command) -> None:
     text = Path("c.toml").read_text().replace('sites = "sites.csv"', "box = [[0, 1e5], [0, 1e-3]]")
     Path("box.toml").write_text(text)
     made = check_success(command("new", "box.db", "--config", "box.toml"))
@@ -239,11 +239,11 @@ def test_points_of_a_box_are_told_to_the_last_digit(command: Command) -> None:
 
 
 @pytest.mark.usefixtures("place")
-@pytest.mark.parametrize("policy", ["gp-ucb", "et-gp-ucb"])  # one takes note, one looks at once
-def test_a_table_is_told_as_its_rows_one_by_one(
+@pytest.mark.parametrize("policy", ["gp-ucb", "et-gp-ucb"])  # the second may reset at any reading
+def test_tell_command_of_a_table_matches_telling_its_rows_one_by_one(
     command: Command, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
-    """In parts: once stopped, and then all of it, each row once; of a wrong row all others."""
+    """The table is told in chunks: once with a wrong row; then interrupted, and told again twice."""
     monkeypatch.setattr("tvbandits.cli.campaign_readings.CHUNK", 4)
     Path("p.toml").write_text(CONFIG.format(policy=policy, options=""))
     for name in ("t.db", "twin.db", "wrong.db"):
@@ -281,7 +281,9 @@ def interrupted(*_: Any) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def test_questions_and_answers(command: Command, brought: Path) -> None:
+def test_questions_and_answer_commands_count_a_repeated_call_once(
+    command: Command, brought: Path
+) -> None:
     for t in range(1, 4):
         site = check_success(command("ask", brought, "--at", t)).strip()
         check_success(command("tell", brought, "--site", site, "--reward", t / 10, "--at", t))
@@ -309,7 +311,9 @@ def played(command: Command, place: Path) -> Path:
     return place
 
 
-def test_status_is_a_line(command: Command, played: Path) -> None:
+def test_status_command_prints_one_line_with_the_pending_and_the_best_site(
+    command: Command, played: Path
+) -> None:
     line = check_success(command("status", played))
     out = check_success(command("status", played, "--best"))
     assert out.startswith(line.rstrip("\n") + "; best: ")
@@ -324,7 +328,7 @@ def test_status_is_a_line(command: Command, played: Path) -> None:
     assert (said["readings"], said["pending"], said["rows"], said["time"]) == (4, 1, 5, 4.0)
 
 
-def test_history_is_that_of_the_bandit(command: Command, played: Path) -> None:
+def test_history_command_prints_the_history_of_the_campaign(command: Command, played: Path) -> None:
     with Campaign.open(played) as campaign:
         whole = campaign.history
     shown = pd.read_csv(StringIO(check_success(command("history", played, "--last", 0))))
@@ -337,7 +341,7 @@ def test_history_is_that_of_the_bandit(command: Command, played: Path) -> None:
     assert command("history", played).err == ""
 
 
-def test_forecasts_are_predictions_best_first(command: Command, played: Path) -> None:
+def test_forecast_command_prints_predictions_best_first(command: Command, played: Path) -> None:
     (said,) = objects(check_success(command("forecast", played, "--at", 9, "--format", "json")))
     with Campaign.open(played) as campaign:
         mean, deviation = campaign.predict(campaign.recipe.domain.X, 9.0)
@@ -355,7 +359,7 @@ def test_forecasts_are_predictions_best_first(command: Command, played: Path) ->
     assert said["at"] == "2024-01-01 09:00:00"
 
 
-def test_forecasts_say_which_time_they_are_for(command: Command, played: Path) -> None:
+def test_forecast_command_names_the_time_of_the_forecast(command: Command, played: Path) -> None:
     (said,) = objects(check_success(command("forecast", played, "--format", "json")))
     usual = command("forecast", played)
     assert f"for {said['at']}, one unit of time after the last reading" in usual.err
@@ -363,14 +367,14 @@ def test_forecasts_say_which_time_they_are_for(command: Command, played: Path) -
     assert command("forecast", played, "--at", said["at"]).err == ""
 
 
-def test_tell_says_that_a_reading_failed(command: Command, played: Path) -> None:
+def test_tell_command_says_that_a_reading_failed(command: Command, played: Path) -> None:
     said = check_success(
         command("tell", played, "--site", "mill", "--reward", "nan", "--at", 40, "--yes")
     )
     assert said.startswith("1 new failed reading; ")
 
 
-def test_a_forecast_beside_the_control(command: Command, place: Path) -> None:
+def test_forecast_command_predicts_relative_to_the_control(command: Command, place: Path) -> None:
     text = CONFIG.replace("[policy]", "control = 'mill'\n[policy]")
     Path("k.toml").write_text(text.format(policy="gp-ucb", options=""))
     check_success(command("new", "k.db", "--config", "k.toml"))
@@ -379,7 +383,7 @@ def test_a_forecast_beside_the_control(command: Command, place: Path) -> None:
     said = check_success(command("forecast", "k.db", "--at", 2))
     assert re.match(
         r"north: (8[.]9|9[.]0) [+]- [1-9]", said
-    )  # one reading tells little of the level
+    )  # one reading says little about the level
     assert re.match(
         r"north: (1[.]9\d|2[.]0\d) [+]- ",
         check_success(command("forecast", "k.db", "--at", 2, "--relative")),
@@ -389,7 +393,9 @@ def test_a_forecast_beside_the_control(command: Command, place: Path) -> None:
     )
 
 
-def test_a_backup_is_a_campaign(command: Command, played: Path) -> None:
+def test_backup_command_copies_a_campaign_and_replaces_no_file(
+    command: Command, played: Path
+) -> None:
     assert check_success(command("backup", played, "copy.db")) == "copy.db\n"
     one, other = (
         check_success(command("status", each, "--format", "json")) for each in (played, "copy.db")
@@ -399,7 +405,7 @@ def test_a_backup_is_a_campaign(command: Command, played: Path) -> None:
     assert refused == (2, "", "tvbandits: copy.db already exists\n")
 
 
-def test_verify_finds_a_row_that_was_changed(command: Command, played: Path) -> None:
+def test_verify_command_finds_a_changed_row(command: Command, played: Path) -> None:
     out = check_success(command("verify", played))
     assert re.fullmatch(r"5 rows, 5 operations, \d snapshots?: consistent\n", out)
     (said,) = objects(check_success(command("verify", played, "--format", "json")))
@@ -410,7 +416,7 @@ def test_verify_finds_a_row_that_was_changed(command: Command, played: Path) -> 
     assert "row 3 of the journal ('tell') is not as it was written" in changed.out + changed.err
 
 
-def test_report(command: Command, played: Path) -> None:
+def test_report_command_writes_a_page(command: Command, played: Path) -> None:
     pytest.importorskip("jinja2", reason="no jinja2: no report")
     said = command("report", played)
     assert (said.status, said.err) == (0, f"{played}.html\n")
@@ -420,7 +426,7 @@ def test_report(command: Command, played: Path) -> None:
     assert Path("page.html").read_text() == text
 
 
-def test_tokens(command: Command, place: Path) -> None:
+def test_token_command_makes_and_revokes_tokens(command: Command, place: Path) -> None:
     pytest.importorskip("fastapi", reason="no fastapi: no service")
     from tvbandits.campaign.service import Tokens
 
@@ -438,7 +444,7 @@ def test_tokens(command: Command, place: Path) -> None:
         assert tokens.holder(said.out.strip()) is None
 
 
-# --- what is refused
+# --- refusals
 
 
 WRONG: dict[str, tuple[str, str]] = {
@@ -476,7 +482,9 @@ WRONG: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_word_is_one_line_and_no_change(command: Command, place: Path, name: str) -> None:
+def test_campaign_commands_refuse_an_invalid_argument_and_change_nothing(
+    command: Command, place: Path, name: str
+) -> None:
     arguments, message = WRONG[name]
     if "token" in arguments or "serve" in arguments:
         pytest.importorskip("fastapi", reason="no fastapi: no service")
@@ -491,7 +499,7 @@ def test_a_wrong_word_is_one_line_and_no_change(command: Command, place: Path, n
     assert not {each for each in left if not each.startswith("c.db-")}
 
 
-def test_the_service_is_not_open_to_all(command: Command, place: Path) -> None:
+def test_serve_command_refuses_a_public_host(command: Command, place: Path) -> None:
     pytest.importorskip("fastapi", reason="no fastapi: no service")
     command("token", place, "anna")
     for host in ("0.0.0.0", "192.0.2.1", "::", "example.org"):
@@ -541,7 +549,9 @@ outside = {}
         ("[[[", "c2.toml"),
     ],
 )  # fmt: skip
-def test_a_bad_file_begins_nothing(command: Command, place: Path, text: str, message: str) -> None:
+def test_new_command_refuses_an_invalid_configuration_and_leaves_no_file(
+    command: Command, place: Path, text: str, message: str
+) -> None:
     Path("c2.toml").write_text(text)
     check_error_line(command("new", "new.db", "--config", "c2.toml"), message)
     assert not list(place.parent.glob("new.db*"))
@@ -551,7 +561,9 @@ NO_EXPERTS = {"os:system": "<built-in function system>", "os:getcwd": "'/", "os:
 
 
 @pytest.mark.parametrize(("maker", "got"), NO_EXPERTS.items())
-def test_no_expert_is_not_taken(command: Command, place: Path, maker: str, got: str) -> None:
+def test_new_command_refuses_a_maker_that_returns_no_expert(
+    command: Command, place: Path, maker: str, got: str
+) -> None:
     Path("m.toml").write_text(f'{BROUGHT}[expert]\nmaker = "{maker}"\n')
     given = ("new", "m.db", "--config", "m.toml", "--expert")
     check_error_line(
@@ -563,7 +575,7 @@ def test_no_expert_is_not_taken(command: Command, place: Path, maker: str, got: 
     assert not list(place.parent.glob("m.db*"))
 
 
-def test_a_table_of_counts_is_told_as_rates(command: Command, place: Path) -> None:
+def test_tell_command_reads_a_table_of_counts_as_rates(command: Command, place: Path) -> None:
     rows = "site,time,successes,trials\nnorth,1,0,100\nmill,1,3,50\nsouth,2,,\n"
     Path("clicks.csv").write_text(rows)
     assert check_success(command("tell", place, "--csv", "clicks.csv")).startswith(
@@ -573,7 +585,7 @@ def test_a_table_of_counts_is_told_as_rates(command: Command, place: Path) -> No
     assert check_success(command("tell", place, "--csv", "clicks.csv")).startswith(
         "0 new readings; 2 readings"
     )
-    Path("clicks.csv").write_text(rows + "south,1,1,10\n")  # what is on record stays as it is
+    Path("clicks.csv").write_text(rows + "south,1,1,10\n")  # stored rates stay as they are
     assert "1 new reading, 3 already recorded; 3 readings" in check_success(
         command("tell", place, "--csv", "clicks.csv")
     )
@@ -595,13 +607,13 @@ def test_a_table_of_counts_is_told_as_rates(command: Command, place: Path) -> No
     )
 
 
-def test_another_value_after_equal_ones_is_no_doubt(tmp_path: Path) -> None:
+def test_campaign_doubts_accept_another_value_after_equal_ones(tmp_path: Path) -> None:
     bandit = policies.gp_ucb(Candidates([[0.0], [1.0]]), kernel=RBF(1.0), noise_variance=None)
     with Campaign.create(tmp_path / "c.db", bandit) as campaign:
         campaign.tell([[0.0]] * 3, [5.0] * 3, [1, 2, 3])
         doubts = campaign.doubts()
         assert doubts.about_reading("A", 4.0, 5.1) == []
-        # A share of few visits may be far from the others.
+        # A rate of few trials may be far from the others.
         assert doubts.about_reading("A", 5.0, 20.0, 400.0) == []
         assert len(doubts.about_reading("A", 5.0, 999.0)) == 1
 
@@ -640,7 +652,7 @@ def rows_of(folder: Path) -> pd.DataFrame:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 5, 8])
-def test_a_run_that_was_stopped_is_resumed(
+def test_compare_command_resumes_an_interrupted_comparison(
     typed: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     whole, parts = tmp_path / "whole", tmp_path / "parts"
@@ -648,7 +660,7 @@ def test_a_run_that_was_stopped_is_resumed(
     with monkeypatch.context() as patch:
         patch.setattr("tvbandits.cli.comparing.iterate", stopped_after(count))
         assert typed(*GIVEN, "--out", parts)[0] == 130
-        # Another process has done all of it in the same folder: nothing of that is lost.
+        # If another process completes the comparison in the same folder, its rows are kept.
         patch.setattr("tvbandits.cli.comparing.iterate", stopped_after(count, whole))
         assert typed(*GIVEN, "--out", tmp_path / "both")[0] == 130
     pd.testing.assert_frame_equal(rows_of(tmp_path / "both"), rows_of(whole))
@@ -663,7 +675,7 @@ def test_a_run_that_was_stopped_is_resumed(
 
 
 @pytest.mark.slow
-def test_a_run_that_is_done_is_not_played_again(typed: Command, tmp_path: Path) -> None:
+def test_compare_command_does_not_repeat_finished_runs(typed: Command, tmp_path: Path) -> None:
     assert typed(*GIVEN, "--out", tmp_path)[0] == 0
     before = (tmp_path / files.ROWS).read_bytes()
     status, out, err = typed(*GIVEN[:-1], "--jobs=2", "--out", tmp_path)
@@ -683,7 +695,9 @@ def test_a_run_that_is_done_is_not_played_again(typed: Command, tmp_path: Path) 
          'its command is "compare", not "frontier"'),
     ],
 )  # fmt: skip
-def test_no_other_run(typed: Command, tmp_path: Path, change: dict[str, str], message: str) -> None:
+def test_compare_command_refuses_the_folder_of_another_comparison(
+    typed: Command, tmp_path: Path, change: dict[str, str], message: str
+) -> None:
     assert typed(*GIVEN, "--out", tmp_path)[0] == 0
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     status, out, err = typed(*(change.get(each, each) for each in GIVEN), "--out", tmp_path)
@@ -694,7 +708,7 @@ def test_no_other_run(typed: Command, tmp_path: Path, change: dict[str, str], me
 
 
 @pytest.mark.slow
-def test_rows_without_their_record_are_not_written_over(typed: Command, tmp_path: Path) -> None:
+def test_compare_command_refuses_a_folder_without_run_json(typed: Command, tmp_path: Path) -> None:
     (tmp_path / files.ROWS).write_text("mine")
     status, _, err = typed(*GIVEN, "--out", tmp_path)
     assert status == 2
@@ -704,7 +718,7 @@ def test_rows_without_their_record_are_not_written_over(typed: Command, tmp_path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("module", ["typer.core", "numpy.exceptions", "pandas"])
-def test_an_interrupt_while_modules_are_imported_leaves_no_trace(module: str) -> None:
+def test_module_interrupted_during_imports_prints_no_traceback(module: str) -> None:
     running = subprocess.Popen(
         [
             sys.executable, "-X", "importtime", "-m", "tvbandits", "compare", PROBLEMS[0],
@@ -715,13 +729,13 @@ def test_an_interrupt_while_modules_are_imported_leaves_no_trace(module: str) ->
     assert any(line.split("|")[-1].strip() == module for line in running.stderr)
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=60)
-    # Just while it makes a class, Python itself ends by the signal: 130 in a shell, too.
+    # While it creates a class, Python ends by the signal itself; a shell shows 130 then, too.
     assert running.returncode in (130, -signal.SIGINT), err
     assert "Traceback" not in err
 
 
 @pytest.mark.slow
-def test_a_terminal_that_knows_ascii_alone() -> None:
+def test_compare_command_prints_ascii_on_an_ascii_terminal() -> None:
     said = subprocess.run(
         [
             sys.executable, "-m", "tvbandits", "compare", PROBLEMS[0], "--policy=uniform",

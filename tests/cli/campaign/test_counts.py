@@ -1,4 +1,4 @@
-"""Counts on the command line: what a table of them reports, and what is said of their noise."""
+"""Counts on the command line: their tables, batches of arms, and their noise."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ def letters(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return "c.db"
 
 
-def test_a_large_batch_is_listed_by_arm(command: Command, letters: str) -> None:
+def test_ask_command_lists_a_large_batch_by_arm(command: Command, letters: str) -> None:
     said = check_success(command("ask", letters, "--at", 1, "-n", 90))
     counts = {part.split()[0]: int(part.split("(")[1].split()[0]) for part in said.split("; ")}
     assert sum(counts.values()) == 90
@@ -32,7 +32,9 @@ def test_a_large_batch_is_listed_by_arm(command: Command, letters: str) -> None:
     assert len(check_success(command("status", letters))) < 400
 
 
-def test_a_table_of_counts_reports_all_plays_of_its_batch(command: Command, letters: str) -> None:
+def test_tell_command_of_counts_completes_all_plays_of_the_batch(
+    command: Command, letters: str
+) -> None:
     said = command("ask", letters, "--at", 1, "-n", 90, "--format", "json")
     arms = {each["site"] for each in json.loads(check_success(said))["points"]}
     check_success(command("ask", letters, "--at", 2, "-n", 4))
@@ -45,7 +47,9 @@ def test_a_table_of_counts_reports_all_plays_of_its_batch(command: Command, lett
         assert campaign.verify().consistent
 
 
-def test_the_column_of_arms_may_have_another_name(command: Command, letters: str) -> None:
+def test_tell_command_accepts_another_name_of_the_column_of_arms(
+    command: Command, letters: str
+) -> None:
     Path("arms.csv").write_text("Arm,time,successes,trials\nred,1,3,40\n")
     Path("ads.csv").write_text("ad;hour;successes;trials\nblue;2;5;50\n")
     check_success(command("tell", letters, "--csv", "arms.csv"))
@@ -55,7 +59,7 @@ def test_the_column_of_arms_may_have_another_name(command: Command, letters: str
     assert rows == [[1.0, "red", 3 / 40], [2.0, "blue", 5 / 50]]
 
 
-def test_drop_all_gives_up_the_rest_of_a_batch(command: Command, letters: str) -> None:
+def test_drop_command_with_all_drops_the_rest_of_a_batch(command: Command, letters: str) -> None:
     check_success(command("ask", letters, "--at", 1, "-n", 90))
     check_error_line(command("drop", letters), "--site, or --all")
     with Campaign.open(letters) as campaign:
@@ -66,7 +70,7 @@ def test_drop_all_gives_up_the_rest_of_a_batch(command: Command, letters: str) -
     check_error_line(command("drop", letters, "--all"), "nothing is pending")
 
 
-def test_arms_without_trials_are_no_plays_that_failed(command: Command, letters: str) -> None:
+def test_tell_command_leaves_out_arms_without_trials(command: Command, letters: str) -> None:
     Path("day.csv").write_text("site,time,successes,trials\nred,1,3,40\ngreen,1,0,0\n")
     assert "left out: 1 row without trials" in check_success(
         command("tell", letters, "--csv", "day.csv")
@@ -75,7 +79,7 @@ def test_arms_without_trials_are_no_plays_that_failed(command: Command, letters:
         assert (campaign.status.readings, campaign.status.failed) == (1, 0)
 
 
-def test_rates_that_differ_are_not_taken_for_noise(command: Command, letters: str) -> None:
+def test_status_command_shows_no_note_on_the_noise_of_rates(command: Command, letters: str) -> None:
     rows = "".join(
         f"{arm},{t},{k + t % 2},400\n"
         for t in range(1, 11)

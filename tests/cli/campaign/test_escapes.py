@@ -1,4 +1,4 @@
-"""Names, titles and words of a campaign cannot command the terminal on which they are printed."""
+"""Control characters in names, titles and categories of a campaign are printed escaped."""
 
 import json
 from pathlib import Path
@@ -40,7 +40,9 @@ VERBS = [
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: " ".join(map(str, verb)))
-def test_names_of_sites_are_printed_escaped(command: Command, tmp_path: Path, verb: tuple) -> None:  # type: ignore[type-arg]
+def test_campaign_commands_escape_the_names_of_sites(
+    command: Command, tmp_path: Path, verb: tuple
+) -> None:  # type: ignore[type-arg]
     on_sites(tmp_path / "c.db")
     name, *more = verb
     place = tmp_path / "c.db"
@@ -51,7 +53,9 @@ def test_names_of_sites_are_printed_escaped(command: Command, tmp_path: Path, ve
         assert SHOWN in said
 
 
-def test_words_of_a_space_are_printed_escaped(command: Command, tmp_path: Path) -> None:
+def test_campaign_commands_escape_the_categories_of_a_space(
+    command: Command, tmp_path: Path
+) -> None:
     on_words(tmp_path / "c.db")
     for verb in (("ask", "--at", 3), ("status", "--best"), ("history",)):
         said = check_success(command(verb[0], tmp_path / "c.db", *verb[1:]))

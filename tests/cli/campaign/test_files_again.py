@@ -1,4 +1,4 @@
-"""A file that is imported again, as by a cron job: what was withdrawn since stays away."""
+"""A table that is told again, as by a cron job: readings withdrawn since then stay out."""
 
 import json
 import shlex
@@ -20,7 +20,7 @@ def imported(command: Command, place: Path) -> Path:
     return place
 
 
-def test_tell_csv_lists_what_was_retracted_or_moved(command: Command, imported: Path) -> None:
+def test_tell_command_lists_withdrawn_readings_of_a_table(command: Command, imported: Path) -> None:
     check_success(command("retract", imported, "--site", "D", "--at", 2))
     check_success(command("correct", imported, "--site", "A", "--at", 2, "--to", 3))
     said = check_success(
@@ -39,7 +39,7 @@ def test_tell_csv_lists_what_was_retracted_or_moved(command: Command, imported: 
     assert (values["received"], values["new"], values["readings"]) == (8, 0, 7)
 
 
-def test_new_rows_beside_withdrawn_ones_of_their_time_are_told(
+def test_tell_command_stores_new_rows_beside_withdrawn_ones(
     command: Command, imported: Path
 ) -> None:
     check_success(command("retract", imported, "--site", "D", "--at", 2))
@@ -53,7 +53,9 @@ def test_new_rows_beside_withdrawn_ones_of_their_time_are_told(
         assert campaign.verify().consistent
 
 
-def test_one_reading_comes_back_under_a_key(command: Command, imported: Path) -> None:
+def test_tell_command_records_a_withdrawn_reading_under_a_key(
+    command: Command, imported: Path
+) -> None:
     reading = ("tell", imported, "--site", "D", "--at", 2, "--reward", 900)
     check_success(command("retract", imported, "--site", "D", "--at", 2))
     assert "1 left out as withdrawn before (D at t = 2: 900 was retr" in check_success(
@@ -63,7 +65,7 @@ def test_one_reading_comes_back_under_a_key(command: Command, imported: Path) ->
     assert check_success(said).startswith("1 new reading; 8 readings in all")
 
 
-def test_accepted_rows_of_a_file_are_not_doubted_again(command: Command, imported: Path) -> None:
+def test_tell_command_does_not_doubt_accepted_rows_again(command: Command, imported: Path) -> None:
     assert check_success(command("tell", imported, "--csv", "day.csv")).startswith(
         "0 new readings, 8 al"
     )
@@ -74,12 +76,12 @@ def test_accepted_rows_of_a_file_are_not_doubted_again(command: Command, importe
     assert "line 10: A: -900 is far" in said.err
 
 
-def test_rows_of_one_time_are_one_entry_of_the_journal(imported: Path) -> None:
+def test_tell_command_stores_rows_of_one_time_as_one_journal_row(imported: Path) -> None:
     with Campaign.open(imported) as campaign:
         assert [len(row.arguments["X"]) for row in campaign.journal()] == [4, 4]
 
 
-def test_one_wrong_row_among_those_of_its_time_is_left_out_alone(
+def test_tell_command_leaves_out_only_the_wrong_row_of_its_time(
     command: Command, imported: Path
 ) -> None:
     rows = ["A,3,5.0,0.1", "B,3,6.0,-1", "C,3,5.5,0.1"]
@@ -89,7 +91,9 @@ def test_one_wrong_row_among_those_of_its_time_is_left_out_alone(
     assert "line 3: noise_variance must be positive" in said.err
 
 
-def test_accepted_rows_with_keys_are_not_doubted_again(command: Command, imported: Path) -> None:
+def test_tell_command_does_not_doubt_accepted_rows_with_keys_again(
+    command: Command, imported: Path
+) -> None:
     Path("day.csv").write_text("site,time,reward,key\nA,3,5.1,a\nB,3,-900,b\n")
     assert command("tell", imported, "--csv", "day.csv").status == 2
     check_success(command("tell", imported, "--csv", "day.csv", "--yes"))
@@ -98,7 +102,7 @@ def test_accepted_rows_with_keys_are_not_doubted_again(command: Command, importe
 
 
 @pytest.mark.parametrize("minimize", [False, True])
-def test_readings_that_a_later_import_calls_missing_are_named_with_the_command_that_retracts_them(
+def test_tell_command_names_stored_readings_now_missing_and_how_to_retract_them(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, minimize: bool
 ) -> None:
     monkeypatch.chdir(tmp_path)

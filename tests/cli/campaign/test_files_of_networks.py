@@ -1,4 +1,4 @@
-"""A network's own files on the way to a campaign: stations left out, zones, lines above, codes."""
+"""Files of a sensor network in a campaign: stations left out, zones, headers, codes for missing."""
 
 import json
 from pathlib import Path
@@ -33,13 +33,13 @@ def write(name: str, times: list[str], above: str = "") -> None:
     Path(name).write_text("\n".join([names, *rows]) + "\n", encoding="cp1252")
 
 
-def test_new_without_a_station_leaves_it_out_of_sites_and_history(command: Command) -> None:
+def test_new_command_leaves_out_a_station_of_without(command: Command) -> None:
     out = check_success(command("new", "c.db", *NEW, "--without", "Eck"))
     assert "columns that are not sites ('Eck')" in out
     assert "Eck" not in check_success(command("sites", "list", "c.db"))
 
 
-def test_new_names_a_sensor_that_was_stuck_in_the_history(command: Command) -> None:
+def test_new_command_names_a_sensor_that_was_stuck_in_the_history(command: Command) -> None:
     rows = [f"{t:%Y-%m-%d %H:%M};{i % 7};{i % 5};{9 if 10 <= i < 50 else i % 3}"
             for i, t in enumerate(HOURS.tz_convert("UTC"))]  # fmt: skip
     Path("past.csv").write_text("\n".join(["Datum;Am Dom;Bad Süd;Eck", *rows]) + "\n")
@@ -48,7 +48,7 @@ def test_new_names_a_sensor_that_was_stuck_in_the_history(command: Command) -> N
     assert f"note: {stretch}, is that right?: --without Eck leaves it out" in out
 
 
-def test_tell_leaves_out_a_column_that_is_no_site(command: Command) -> None:
+def test_tell_command_leaves_out_a_column_of_without(command: Command) -> None:
     check_success(command("new", "c.db", *NEW[:4], "--clock", "1h", "--without", "Eck"))
     assert "120 new readings" in check_success(
         command("tell", "c.db", "--csv", "past.csv", "--without", "Eck")
@@ -58,7 +58,7 @@ def test_tell_leaves_out_a_column_that_is_no_site(command: Command) -> None:
     )
 
 
-def test_the_clock_of_a_new_campaign_has_origin_and_zone_of_its_history(command: Command) -> None:
+def test_new_command_takes_origin_and_zone_of_the_clock_from_the_history(command: Command) -> None:
     write("past.csv", [t.isoformat(sep=" ") for t in HOURS])
     check_success(command("new", "c.db", *NEW, "--clock", "30min", "--missing", "9999"))
     assert 'unit = "30min"\norigin = "2026-03-27 00:00:00+01:00"' in Path(
@@ -68,21 +68,19 @@ def test_the_clock_of_a_new_campaign_has_origin_and_zone_of_its_history(command:
         assert campaign.history["t"].max() == 118.0
 
 
-def test_a_history_whose_times_are_numbers_makes_no_clock(command: Command) -> None:
+def test_new_command_makes_no_clock_for_a_history_with_numbers_as_times(command: Command) -> None:
     write("past.csv", [str(1990 + i) for i in range(60)])
     assert "no clock" in check_success(command("new", "c.db", *NEW, "--missing", "9999"))
 
 
-def test_the_line_of_names_and_the_column_of_times_are_those_of_the_history(
-    command: Command,
-) -> None:
+def test_new_command_applies_header_and_time_to_the_history(command: Command) -> None:
     times = [f"{t:%d.%m.%Y %H:%M}" for t in HOURS.tz_localize(None)]
     write("past.csv", times, "Netz\nStand\n")
     options = ("--header", 3, "--time", "Datum", "--missing", "9999")
     assert "178 readings of 60 times" in check_success(command("new", "c.db", *NEW, *options))
 
 
-def test_a_wrong_history_is_refused_before_anything_is_recorded(
+def test_new_command_refuses_a_wrong_history_before_recording(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Campaign, "record", None)
@@ -91,7 +89,7 @@ def test_a_wrong_history_is_refused_before_anything_is_recorded(
     )
 
 
-def test_rows_with_the_same_error_are_one_line(command: Command) -> None:
+def test_tell_command_names_rows_with_the_same_error_in_one_line(command: Command) -> None:
     check_success(command("new", "c.db", *NEW[:4], "--clock", "1h"))
     said = command("tell", "c.db", "--csv", "past.csv")
     assert said.out.startswith("178 new readings")
@@ -99,9 +97,7 @@ def test_rows_with_the_same_error_are_one_line(command: Command) -> None:
     assert said.err.count("\n") == 1
 
 
-def test_a_row_with_an_offset_that_the_clock_lacks_is_refused_with_the_remedy(
-    command: Command,
-) -> None:
+def test_tell_and_ask_commands_refuse_an_offset_if_the_clock_has_none(command: Command) -> None:
     check_success(command("new", "c.db", *NEW[:4], "--clock", "1h"))
     write("day.csv", [t.isoformat(sep=" ") for t in HOURS])
     check_error_line(
@@ -112,7 +108,7 @@ def test_a_row_with_an_offset_that_the_clock_lacks_is_refused_with_the_remedy(
     )
 
 
-def test_a_date_that_a_person_types_is_one_of_the_clock_s_zone(command: Command) -> None:
+def test_ask_and_tell_commands_read_a_date_in_the_zone_of_the_clock(command: Command) -> None:
     write("past.csv", [t.isoformat(sep=" ") for t in HOURS])
     check_success(command("new", "c.db", *NEW, "--missing", "9999"))
     ask = command("ask", "c.db", "--at", "2026-03-30T10:00", "--format", "json")
@@ -129,7 +125,7 @@ def test_a_date_that_a_person_types_is_one_of_the_clock_s_zone(command: Command)
     check_error_line(command("tell", "c.db", "--csv", "day.csv"), "line 2: .*but time has none")
 
 
-def test_an_error_names_an_option_as_its_reader_writes_it(command: Command) -> None:
+def test_errors_name_an_option_as_the_command_line_or_python_writes_it(command: Command) -> None:
     check_error_line(command("new", "c.db", *NEW, "--without", "Bad Sud"), "--without 'Bad Sud': ")
     with pytest.raises(ValueError, match=r"FileOptions\(missing=\['9999'\]\), and otherwise"):
         sensor_field("past.csv", "sites.csv")
@@ -137,7 +133,7 @@ def test_an_error_names_an_option_as_its_reader_writes_it(command: Command) -> N
         sensor_field("past.csv", "sites.csv", options=FileOptions(time="Zeit"))
 
 
-def test_a_table_of_readings_without_places_cannot_be_one_of_sites(command: Command) -> None:
+def test_new_command_refuses_readings_without_coordinates_as_sites(command: Command) -> None:
     rows = [f"{s},{51 + i / 10},{7 + i / 7:.3f},{t},1" for t in (1, 2) for i, s in enumerate("AB")]
     Path("long.csv").write_text("\n".join(["Sensor,yy,xx,t,Value", *rows]) + "\n")
     new = ("new", "c.db", *NEW[:2], "--sites", "long.csv")
@@ -147,9 +143,7 @@ def test_a_table_of_readings_without_places_cannot_be_one_of_sites(command: Comm
     check_success(command(*new, "--degrees", "yy+xx", "--history", "long.csv"))
 
 
-def test_tell_takes_degrees_by_the_names_of_their_columns_and_refuses_others(
-    command: Command,
-) -> None:
+def test_tell_command_accepts_degrees_only_by_names_of_columns(command: Command) -> None:
     rows = [
         f"{station},{51 + i / 10},{7 + i / 7:.3f},{t},{i + t / 10}"
         for t in (1, 2)
@@ -170,7 +164,7 @@ def test_tell_takes_degrees_by_the_names_of_their_columns_and_refuses_others(
     )
 
 
-def test_new_takes_out_columns_of_the_history_that_are_no_sites(command: Command) -> None:
+def test_new_command_leaves_out_columns_of_the_history_that_are_no_sites(command: Command) -> None:
     lines = Path("past.csv").read_text(encoding="cp1252").splitlines()
     lines = [f"{line};{'Temp' if i == 0 else '20,5'}" for i, line in enumerate(lines)]
     Path("past.csv").write_text("\n".join(lines) + "\n", encoding="cp1252")
@@ -186,7 +180,7 @@ def test_new_takes_out_columns_of_the_history_that_are_no_sites(command: Command
 
 
 @pytest.mark.parametrize("start", [b"PK\3\4", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"])
-def test_a_workbook_is_refused_with_how_to_save_it(
+def test_commands_refuse_a_workbook_with_how_to_save_it(
     command: Command,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -205,13 +199,13 @@ def test_a_workbook_is_refused_with_how_to_save_it(
     check_error_line(commands(monkeypatch, capsys, "data", "info")("readings.xlsx"), said)
 
 
-def test_a_history_with_a_wrong_time_is_refused_by_it(command: Command) -> None:
+def test_new_command_names_a_wrong_time_of_the_history(command: Command) -> None:
     write("past.csv", [f"{h}.01.2026" for h in range(1, 33)])
     check_error_line(command("new", "c.db", *NEW), "past.csv: Datum must .*'32.01.2026' in line 33")
 
 
 @pytest.mark.usefixtures("command")
-def test_a_history_with_dates_is_refused_with_the_remedy_that_works() -> None:
+def test_adaptive_gp_ucb_refuses_a_history_with_dates_with_a_working_remedy() -> None:
     problem = sensor_field("past.csv", "sites.csv", options=FileOptions(missing=["9999"]))
     table = pd.DataFrame(problem.values, HOURS)
     with pytest.raises(

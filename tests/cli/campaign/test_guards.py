@@ -1,4 +1,4 @@
-"""What a campaign shows and asks before a wrong place, time or value enters; tables of cron jobs."""
+"""Checks of commands against wrong sites, times and values; tables told by cron jobs."""
 
 import json
 import sys
@@ -26,7 +26,7 @@ def network(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return tmp_path / "n.db"
 
 
-def test_sites_list_is_a_table_of_sites(command: Command, network: Path) -> None:
+def test_sites_list_command_prints_a_table_of_sites(command: Command, network: Path) -> None:
     assert check_success(command("sites", "list", network)) == DEGREES
     assert check_success(command("sites", network)) == DEGREES
     check_success(command("sites", "add", network, "ST4=45.5,9.3"))
@@ -40,7 +40,7 @@ def test_sites_list_is_a_table_of_sites(command: Command, network: Path) -> None
     assert sites[1] == {"site": "ST2", "x": [45.5, 9.2], "retired": True}
 
 
-def test_a_word_that_is_no_choice_is_named_with_the_choices(
+def test_campaign_commands_name_the_choices_for_an_invalid_word(
     command: Command, network: Path
 ) -> None:
     check_error_line(
@@ -52,7 +52,7 @@ def test_a_word_that_is_no_choice_is_named_with_the_choices(
     check_error_line(command("sites", "add"), "Missing argument 'FILE'")
 
 
-def test_forecast_leaves_out_retired_sites_unless_one_is_named(
+def test_forecast_command_leaves_out_retired_sites_unless_named(
     command: Command, network: Path
 ) -> None:
     Path("good.csv").write_text(GOOD)
@@ -66,19 +66,21 @@ def test_forecast_leaves_out_retired_sites_unless_one_is_named(
 
 
 @pytest.mark.usefixtures("network")
-def test_sites_list_of_arms_has_names_alone(command: Command) -> None:
+def test_sites_list_command_prints_only_names_of_arms(command: Command) -> None:
     Path("a.toml").write_text('[domain]\narms = ["red", "green"]\n[policy]\nname = "gp-ucb"\n'
                               "length_scale = 1.0\n")  # fmt: skip
     check_success(command("new", "a.db", "--config", "a.toml"))
     assert check_success(command("sites", "list", "a.db")) == "site\nred\ngreen\n"
 
 
-def test_names_are_for_changes_of_sites_alone(command: Command, network: Path) -> None:
+def test_sites_command_accepts_names_only_for_changes(command: Command, network: Path) -> None:
     check_error_line(command("sites", "list", network, "ST1"), "list takes no names")
     check_error_line(command("sites", "add", network), "add takes names")
 
 
-def test_a_latitude_without_a_longitude_is_named(command: Command, network: Path) -> None:
+def test_sites_add_and_new_commands_refuse_a_latitude_without_a_longitude(
+    command: Command, network: Path
+) -> None:
     check_error_line(
         command("sites", "add", network, "ST4=45.5"), r'"ST4" .*\(latitude, longitude\), got 1'
     )
@@ -93,7 +95,9 @@ def test_a_latitude_without_a_longitude_is_named(command: Command, network: Path
         assert campaign.sites == ["ST1", "ST2", "ST3"]
 
 
-def test_the_best_site_is_that_of_the_time(command: Command, network: Path) -> None:
+def test_status_command_shows_the_best_site_at_the_given_time(
+    command: Command, network: Path
+) -> None:
     Path("day.csv").write_text(GOOD)
     check_success(command("tell", network, "--csv", "day.csv"))
     text = check_success(command("status", network, "--best", "--at", "30.01.2024 12:00"))
@@ -107,7 +111,7 @@ def test_the_best_site_is_that_of_the_time(command: Command, network: Path) -> N
     check_error_line(command("status", network, "--at", 12), "--at is for --best")
 
 
-def test_a_correction_says_what_is_on_record_now(command: Command, network: Path) -> None:
+def test_correct_command_prints_the_old_and_the_new_value(command: Command, network: Path) -> None:
     check_success(command("tell", network, "--site", "ST1", "--at", 3, "--reward", 1.5))
     said = check_success(command("correct", network, "--site", "ST1", "--at", 3, "--reward", 2.5))
     assert said.startswith("corrected: ST1 at 2024-01-30 03:00:00, which was 1.5 and is 2.5 now;")
@@ -115,7 +119,7 @@ def test_a_correction_says_what_is_on_record_now(command: Command, network: Path
     assert "which was 2.5, moved to 2024-01-30 04:00:00;" in said
 
 
-def test_a_file_may_be_imported_again_after_one_of_its_readings_was_corrected(
+def test_tell_command_accepts_a_table_again_after_a_correction(
     command: Command, network: Path
 ) -> None:
     Path("day.csv").write_text(GOOD)
@@ -133,14 +137,16 @@ def test_a_file_may_be_imported_again_after_one_of_its_readings_was_corrected(
     check_error_line(command("tell", network, "--csv", "day.csv"), "there is already a reading of")
 
 
-def test_ask_says_that_the_available_sites_are_retired(command: Command, network: Path) -> None:
+def test_ask_command_refuses_available_sites_that_are_retired(
+    command: Command, network: Path
+) -> None:
     check_success(command("sites", "retire", network, "ST2"))
     check_error_line(
         command("ask", network, "--at", 7, "--available", "ST2"), "would be are retired"
     )
 
 
-def test_tell_without_a_time_names_the_time_of_a_site_that_nobody_was_asked_to_read(
+def test_tell_command_without_a_time_names_the_time_for_a_site_not_pending(
     command: Command, network: Path
 ) -> None:
     asked = check_success(command("ask", network, "--at", 70)).strip()
@@ -153,12 +159,12 @@ def test_tell_without_a_time_names_the_time_of_a_site_that_nobody_was_asked_to_r
         assert command("tell", network, "--reward", 1.5, *options).err == ""
 
 
-def test_skip_doubtful_leaves_out_unusual_rows_without_a_question(
+def test_tell_command_with_skip_doubtful_leaves_out_rows_without_asking(
     command: Command, network: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("day.csv").write_text(f"{GOOD}ST1,10,5000\nST2,11,1\n")
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
-    monkeypatch.setattr("typer.confirm", lambda *_, **__: pytest.fail("a question to nobody"))
+    monkeypatch.setattr("typer.confirm", lambda *_, **__: pytest.fail("a question was asked"))
     said = command("tell", network, "--csv", "day.csv", "--skip-doubtful", "--format", "json")
     assert said.status == 2
     assert [each["line"] for each in json.loads(said.out)["refused"]] == [11]
@@ -171,7 +177,7 @@ def test_skip_doubtful_leaves_out_unusual_rows_without_a_question(
     ).startswith("0 new")
 
 
-def test_skip_doubtful_leaves_out_one_cell_of_a_line_with_a_reading_of_each_site(
+def test_tell_command_with_skip_doubtful_leaves_out_one_cell_of_a_wide_line(
     command: Command, network: Path
 ) -> None:
     Path("day.csv").write_text(GOOD)
@@ -187,7 +193,9 @@ def test_skip_doubtful_leaves_out_one_cell_of_a_line_with_a_reading_of_each_site
         assert rewards.y[rewards.t == 11].tolist() == [1, 2, 3]
 
 
-def test_skip_doubtful_is_for_tables_and_not_beside_yes(command: Command, network: Path) -> None:
+def test_tell_command_refuses_skip_doubtful_with_yes_or_without_csv(
+    command: Command, network: Path
+) -> None:
     check_error_line(
         command("tell", network, "--csv", "day.csv", "--skip-doubtful", "--yes"), "--yes"
     )
@@ -198,7 +206,7 @@ def test_skip_doubtful_is_for_tables_and_not_beside_yes(command: Command, networ
 
 
 @pytest.mark.usefixtures("network")
-def test_new_says_whether_times_may_be_dates(command: Command) -> None:
+def test_new_command_says_whether_times_may_be_dates(command: Command) -> None:
     new = ("--policy", "frugal-gp-ucb", "--sites", "sites.csv", "--config")
     assert "no clock: times are numbers; with --clock 1h" in check_success(
         command("new", "c.db", *new, "c.toml")
@@ -206,7 +214,7 @@ def test_new_says_whether_times_may_be_dates(command: Command) -> None:
     assert "no clock" not in check_success(command("new", "d.db", *new, "d.toml", "--clock", "1h"))
 
 
-def test_the_times_of_a_table_are_in_two_columns_or_in_the_one_that_is_named(
+def test_tell_command_reads_times_from_two_columns_or_a_named_one(
     command: Command, network: Path
 ) -> None:
     Path("day.csv").write_text(
@@ -220,7 +228,7 @@ def test_the_times_of_a_table_are_in_two_columns_or_in_the_one_that_is_named(
 
 
 @pytest.mark.usefixtures("network")
-def test_a_new_campaign_that_failed_leaves_nothing_behind(command: Command) -> None:
+def test_new_command_leaves_no_file_after_an_error(command: Command) -> None:
     Path("bad.csv").write_text("site,latitude,longitude\nST1,45.4,9.1\nST2,45.5,\n")
     new = ("new", "x.db", "--policy", "frugal-gp-ucb", "--sites")
     before = sorted(Path().iterdir())
@@ -231,7 +239,7 @@ def test_a_new_campaign_that_failed_leaves_nothing_behind(command: Command) -> N
 
 @pytest.fixture
 def gauges(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A network of which each gauge has a level of its own, and the first reads near 19."""
+    """A network whose gauges have different levels; the first reads near 19."""
     monkeypatch.chdir(tmp_path)
     Path("sites.csv").write_text("site,x\nA,0\nB,20\nC,40\nD,60\n")
     Path("n.toml").write_text(CONFIG + CLOCK)
@@ -246,9 +254,7 @@ def gauges(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return "g.db"
 
 
-def test_a_value_that_is_usual_elsewhere_is_doubted_at_its_own_gauge(
-    command: Command, gauges: str
-) -> None:
+def test_tell_command_doubts_a_value_unusual_for_its_site(command: Command, gauges: str) -> None:
     said = "tell", gauges, "--at", 25, "--reward"
     check_error_line(
         command(*said, 0.19, "--site", "A"), "A: 0.19 is far from its readings so far, 19 to"
@@ -257,7 +263,7 @@ def test_a_value_that_is_usual_elsewhere_is_doubted_at_its_own_gauge(
     assert check_success(command(*said, 19.27, "--site", "A")).startswith("1 new reading")
 
 
-def test_a_value_that_was_accepted_by_force_lets_no_other_pass(
+def test_tell_command_doubts_a_value_near_an_accepted_doubtful_one(
     command: Command, gauges: str
 ) -> None:
     one = "tell", gauges, "--site", "A", "--at"
@@ -267,7 +273,9 @@ def test_a_value_that_was_accepted_by_force_lets_no_other_pass(
     )
 
 
-def test_an_ask_without_a_time_says_which_time_it_is_for(command: Command, gauges: str) -> None:
+def test_ask_command_without_a_time_names_the_time_of_its_points(
+    command: Command, gauges: str
+) -> None:
     said = command("ask", gauges)
     assert said.status == 0
     assert said.err.startswith(

@@ -24,7 +24,7 @@ SITES = ["A", "B", "C", "D"]
 
 
 class Counting:
-    """An expert that counts itself and its questions."""
+    """An expert that counts its questions; `counting` counts the experts."""
 
     asked, made = 0, 0
 
@@ -34,7 +34,7 @@ class Counting:
 
 
 def counting() -> Counting:
-    """Return such an expert."""
+    """Return a new expert, and count it."""
     Counting.made += 1
     return Counting()
 
@@ -53,7 +53,7 @@ def past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     return table
 
 
-def test_new_with_a_history_goes_on_as_the_policy_with_that_history(
+def test_new_command_with_history_plays_as_the_policy_with_that_history(
     command: Command, past: pd.DataFrame
 ) -> None:
     out = check_success(command("new", "c.db", "--config", "c.toml", "--history", "past.csv"))
@@ -69,10 +69,10 @@ def test_new_with_a_history_goes_on_as_the_policy_with_that_history(
             bandit.tell(X, y)
             campaign.tell(X, y)
         assert campaign.status.readings == 159 + 5
-        campaign.verify()
+        assert campaign.verify().consistent
 
 
-def test_new_with_a_history_reads_a_long_table_and_makes_one_expert_that_it_does_not_ask(
+def test_new_command_reads_a_long_history_and_asks_no_expert(
     command: Command, past: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Counting, "made", 0)
@@ -95,8 +95,9 @@ def test_new_with_a_history_reads_a_long_table_and_makes_one_expert_that_it_does
         ("adaptive-gp-ucb", "site,time,reward,variance\nA,0,1.0,0.5\n", "cannot have variances"),
     ],
 )
-def test_new_refuses_a_history_that_cannot_be_used_and_leaves_no_campaign(
-    command: Command, past: pd.DataFrame, name: str, table: str | None, message: str
+@pytest.mark.usefixtures("past")
+def test_new_command_refuses_an_invalid_history_and_leaves_no_file(
+    command: Command, name: str, table: str | None, message: str
 ) -> None:
     scale = "length_scale = 2.0\n" if name == "gp-ucb" else ""
     Path("c.toml").write_text(CONFIG.format(name=name) + scale)
@@ -105,10 +106,9 @@ def test_new_refuses_a_history_that_cannot_be_used_and_leaves_no_campaign(
     said = command("new", "c.db", "--config", "c.toml", "--history", "past.csv")
     check_error_line(said._replace(out=""), message)
     assert not Path("c.db").exists()
-    assert len(past) == 40
 
 
-def test_first_rows_of_a_table_are_compared_with_the_whole_table(
+def test_new_command_compares_readings_of_a_history_with_the_whole_table(
     command: Command, past: pd.DataFrame
 ) -> None:
     shifted = past.assign(D=past["D"] + 12.0)  # a gauge with a bias, far from the first readings
@@ -120,7 +120,9 @@ def test_first_rows_of_a_table_are_compared_with_the_whole_table(
     check_error_line(said._replace(out=""), "4000")
 
 
-def test_a_history_goes_with_a_noise_that_is_stated(command: Command, past: pd.DataFrame) -> None:
+def test_new_command_accepts_a_history_with_a_stated_noise(
+    command: Command, past: pd.DataFrame
+) -> None:
     Path("c.toml").write_text(CONFIG.format(name="adaptive-gp-ucb") + "noise_sd = 0.1\n")
     check_success(command("new", "c.db", "--config", "c.toml", "--history", "past.csv"))
     with Campaign.open("c.db") as campaign:
@@ -128,7 +130,7 @@ def test_a_history_goes_with_a_noise_that_is_stated(command: Command, past: pd.D
         assert campaign.status.readings == past.notna().to_numpy().sum()
 
 
-def test_a_robust_policy_judges_each_time_of_a_history_once(
+def test_new_command_checks_each_time_of_a_history_once_for_outliers(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Options that are given twice: used every time, or refused; never the last one without a word."""
+"""Options of `campaign` that are given twice: every value is used, or the second is refused."""
 
 import json
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ OPTIONS = [
 ]
 
 
-def test_options_that_take_several_values_in_a_campaign_are_these() -> None:
+def test_campaign_commands_have_these_options_of_several_values() -> None:
     several = {
         path: {name for where, name, option in OPTIONS if where == path and option.multiple}
         for path in COMMANDS
@@ -63,7 +63,7 @@ def test_options_that_take_several_values_in_a_campaign_are_these() -> None:
     [(path, name) for path, name, option in OPTIONS if not option.multiple],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,
 )
-def test_every_option_of_one_value_is_refused_when_given_twice(
+def test_commands_refuse_an_option_of_one_value_given_twice(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     path: tuple[str, ...],
@@ -77,13 +77,13 @@ def test_every_option_of_one_value_is_refused_when_given_twice(
         check_error_line(command(*path, *said, *again), f"{name} is given twice")
 
 
-def test_ask_excludes_all_repeated_without_sites(command: Command, place: Path) -> None:
+def test_ask_command_leaves_out_the_sites_of_every_without(command: Command, place: Path) -> None:
     for t in range(1, 7):
         out = check_success(command("ask", place, "--at", t, "--without", "A", "--without", "B,d"))
         assert out == "C\n"
 
 
-def test_ask_allows_all_repeated_among_sites(command: Command, place: Path) -> None:
+def test_ask_command_allows_the_sites_of_every_available(command: Command, place: Path) -> None:
     said = "ask", place, "--at", 1, "-n", 2, "--available", "A", "--available", "D"
     assert {*check_success(command(*said)).strip().split("; ")} == {"A", "D"}
     only = "ask", place, "--at", 2, *said[-4:]
@@ -91,7 +91,7 @@ def test_ask_allows_all_repeated_among_sites(command: Command, place: Path) -> N
 
 
 @pytest.mark.parametrize("place", [CONTEXT], indirect=True)
-def test_every_repeated_context_is_used(command: Command, place: Path) -> None:
+def test_campaign_commands_use_every_context(command: Command, place: Path) -> None:
     said = "--context", "outside=3", "--context", "tariff=1"
     check_success(command("ask", place, "--at", 1, *said))
     check_success(command("tell", place, "--site", "A", "--reward", 1, "--at", 1, *said))
@@ -103,7 +103,7 @@ def test_every_repeated_context_is_used(command: Command, place: Path) -> None:
     check_error_line(command("ask", place, "--at", 2, *twice), "outside appears twice")
 
 
-def test_every_repeated_cell_of_no_reading_is_used(command: Command, place: Path) -> None:
+def test_new_and_tell_commands_use_every_missing(command: Command, place: Path) -> None:
     missing = "--missing", "-999", "--missing", "off"
     draft = "--policy", "adaptive-gp-ucb", "--sites", "sites.csv", "--config", "d.toml"
     check_success(command("new", "d.db", *draft, *missing))
@@ -114,7 +114,7 @@ def test_every_repeated_cell_of_no_reading_is_used(command: Command, place: Path
         assert campaign.state.rewards.y.tolist() == [1.5]
 
 
-def test_a_name_with_a_comma_can_be_given_beside_others(
+def test_ask_command_accepts_a_name_with_a_comma_among_others(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -130,9 +130,7 @@ def test_a_name_with_a_comma_can_be_given_beside_others(
     check_error_line(command(*ask, "--without", "hall, west, mill"), '"hall".*"A, B; C"')
 
 
-def test_a_site_that_is_added_twice_in_one_command_is_refused(
-    command: Command, place: Path
-) -> None:
+def test_sites_add_command_refuses_a_site_given_twice(command: Command, place: Path) -> None:
     check_error_line(command("sites", "add", place, "E=1", "E=3"), '"E" is given twice')
     with Campaign.open(place) as campaign:
         assert campaign.sites == ["A", "B", "C", "D"]

@@ -1,4 +1,4 @@
-"""A table with wrong rows: the good ones are told, the wrong ones named, and the exit status says so."""
+"""Tables with wrong rows: the good rows are stored, the wrong ones named, and the exit status is 2."""
 
 import json
 from pathlib import Path
@@ -12,7 +12,7 @@ from tvbandits import Campaign
 GOOD = "site,time,reward\nA,1,1.0\nB,2,1.1\nC,3,0.9\nA,4,1.2\n"
 
 
-# A wrong row, and what must be named of it.
+# A wrong row, and what the error must contain.
 WRONG = {
     "a gross error": ("B,5,9999", "9999"),
     "a word": ("B,5,much", "much"),
@@ -26,7 +26,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_good_rows_are_told_and_a_wrong_one_is_named_by_line(
+def test_tell_command_stores_good_rows_and_names_the_line_of_a_wrong_one(
     command: Command, place: Path, case: str
 ) -> None:
     row, named = WRONG[case]
@@ -37,13 +37,13 @@ def test_good_rows_are_told_and_a_wrong_one_is_named_by_line(
     assert "day.csv, line 6: " in said.err
     assert named in said.err
     again = command("tell", place, "--csv", "day.csv", "--format", "json")
-    assert (again.status, json.loads(again.out)["new"]) == (2, False)
+    assert (again.status, json.loads(again.out)["new"]) == (2, 0)
     assert [each["line"] for each in json.loads(again.out)["refused"]] == [6]
     with Campaign.open(place) as campaign:
         assert campaign.state.rewards.t.tolist() == [1.0, 2.0, 3.0, 4.0, 6.0]
 
 
-def test_two_gross_errors_of_one_size_are_both_left_out(command: Command, place: Path) -> None:
+def test_tell_command_leaves_out_two_equal_gross_errors(command: Command, place: Path) -> None:
     Path("day.csv").write_text(f"{GOOD}B,5,9999\nC,6,9999\nA,7,1.0\n")
     said = command("tell", place, "--csv", "day.csv")
     assert (said.status, said.out) == (2, "5 new readings; 5 readings in all, 0 pending\n")
@@ -52,9 +52,7 @@ def test_two_gross_errors_of_one_size_are_both_left_out(command: Command, place:
     assert out.startswith("2 new readings, 5 already recorded")
 
 
-def test_a_table_of_wrong_rows_alone_is_one_line_and_no_change(
-    command: Command, place: Path
-) -> None:
+def test_tell_command_refuses_a_table_of_wrong_rows_only(command: Command, place: Path) -> None:
     Path("day.csv").write_text("site,time,reward\nwest,1,1.0\neast,2,1.0\n")
     check_error_line(
         command("tell", place, "--csv", "day.csv"), r'day\.csv, line 2: unknown site "west"'
@@ -75,7 +73,7 @@ def network(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return tmp_path / "n.db"
 
 
-def test_a_site_with_its_longitude_first_is_refused_with_the_right_order(
+def test_sites_add_command_refuses_swapped_latitude_and_longitude(
     command: Command, network: Path
 ) -> None:
     for more in ((), ("--yes",)):
@@ -90,7 +88,7 @@ def test_a_site_with_its_longitude_first_is_refused_with_the_right_order(
     assert check_success(command("sites", "add", network, "ST27=45.5,9.3")) == "4 active sites\n"
 
 
-def test_a_site_far_from_all_others_is_added_only_when_somebody_is_sure(
+def test_sites_add_command_refuses_a_far_site_unless_sure(
     command: Command, network: Path, place: Path
 ) -> None:
     said = command("sites", "add", network, "ST9=50.0,14.0", "--key", "k")
@@ -103,7 +101,9 @@ def test_a_site_far_from_all_others_is_added_only_when_somebody_is_sure(
     check_success(command("sites", "add", place, "E=9"))
 
 
-def test_a_table_with_thousands_points_is_read_as_such(command: Command, place: Path) -> None:
+def test_tell_command_reads_thousands_points_and_refuses_unclear_ones(
+    command: Command, place: Path
+) -> None:
     Path("day.csv").write_text("site;time;reward\nA;1;1.012\nB;2;998,5\n")
     check_success(command("tell", place, "--csv", "day.csv"))
     Path("next.csv").write_text("site;time;reward;variance\nA;3;1.013;0,04\n")
@@ -118,7 +118,9 @@ def test_a_table_with_thousands_points_is_read_as_such(command: Command, place: 
         assert campaign.state.rewards.y.tolist() == [1012.0, 998.5, 1013.0]
 
 
-def test_a_number_of_no_reading_is_refused_even_as_the_first(command: Command, place: Path) -> None:
+def test_tell_command_refuses_a_missing_value_code_as_the_first_reading(
+    command: Command, place: Path
+) -> None:
     Path("day.csv").write_text("site,datetime,reward\nA,1,-999\nB,2,1.5\n")
     said = command("tell", place, "--csv", "day.csv")
     assert (said.status, said.out) == (2, "1 new reading; 1 reading in all, 0 pending\n")
@@ -127,7 +129,7 @@ def test_a_number_of_no_reading_is_refused_even_as_the_first(command: Command, p
     check_success(command("tell", place, "--csv", "day.csv", "--missing", "none", "--yes"))
 
 
-def test_days_before_months_are_read_in_a_table_and_in_an_option(
+def test_campaign_commands_read_days_before_months_and_refuse_ambiguous_dates(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
