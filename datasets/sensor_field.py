@@ -217,7 +217,9 @@ def sensor_field(
             readings,
             omissions,
             f"left out: {', '.join(sheet.omissions)}" if sheet.omissions else "",
-            f"not read: {flags}" if flags else "",
+            f"not read: {notes}"
+            if (notes := "; ".join(filter(None, (sheet.flags, flags))))
+            else "",
             averaged,
             "" if every is not None else _steps_text(readings.index),
             describe_conversions(places.columns, unused),
@@ -231,7 +233,7 @@ def _read_sites(sites: Source, options: FileOptions) -> tuple[pd.DataFrame, list
     The table may also be one of readings, of which no column counts as unused. `options` are those for
     the readings.
     """
-    rows = read_table(sites, "sites", replace(options, header=None))
+    rows = read_table(sites, "sites", replace(options, header=None, keep=()))
     with name_source_in_errors(sites):
         site_options = options_of_sites(options, rows)
         places = read_places(rows, site_options)
