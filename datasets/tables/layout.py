@@ -503,13 +503,18 @@ def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) 
 
 def check_units(
     cells: pd.DataFrame, layout: Layout, options: FileOptions, sites: Iterable[str] | None = None
-) -> None:
-    """Raise a `ValueError` if the readings of a long table, or of some sites, have several units.
+) -> str:
+    """Return the unit of the readings of a long table, or of some sites; "" if it has none.
 
     Spellings of the same unit are not several units.
+
+    Raises
+    ------
+    ValueError
+        If there are several units.
     """
     if not (layout.is_long and layout.unit):
-        return
+        return ""
     rows = select_parameter(cells, layout, options)
     stations = read_stations(rows, layout)
     used = stations_mask(stations, options) & (True if sites is None else stations.isin([*sites]))
@@ -522,6 +527,7 @@ def check_units(
             f"the readings are in several units ({listed}): write all of them in one, or leave stations "
             f"out by {format_option('without', 'STATION')}"
         )
+    return str(names[0]) if len(names) else ""
 
 
 def missing_codes(options: FileOptions) -> list[float]:

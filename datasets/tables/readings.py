@@ -208,11 +208,17 @@ class TimeTable(NamedTuple):
         Cells with times as the index and the ids of sensors as columns.
     flags, averaged : str
         The results of `describe_flags` and `describe_averages`.
+    unit : str
+        The unit of readings that a long table names.
+    has_offsets : bool
+        Whether times were written with their offset from UTC.
     """
 
     cells: pd.DataFrame
     flags: str = ""
     averaged: str = ""
+    unit: str = ""
+    has_offsets: bool = False
 
 
 def pivot_by_time(
@@ -230,12 +236,11 @@ def pivot_by_time(
     ValueError
         If the table is empty, one of `sensors` has two columns, or times cannot be read.
     """
-    names, flags = as_ids(table.columns), ""
+    names, flags, times = as_ids(table.columns), "", table.index
     if not len(table) or not names:
         raise ValueError("the table of values has no rows")
     layout = find_columns(table, options) if is_numbering(table.index) else None
     if layout is None:
-        times: Any = table.index
         if options.zone is not None:
             times = to_iso_times(pd.Series([*map(str, times)]), options.dates, options.zone)
         index = parse_times(times, str(table.index.name or "time"), options.dates)
@@ -244,13 +249,14 @@ def pivot_by_time(
     else:
         flags = describe_flags(table, layout)
         if layout.is_long:
-            check_units(table, layout, options, sensors)
+            unit = check_units(table, layout, options, sensors)
             rows = tidy(table, layout, options)
+            has_offsets = _have_offsets(rows["time"])
             check_sentinels(rows[["value"]], options)
             rows = rows.assign(time=parse_times(rows["time"], "time", options.dates))
             wide = rows.pivot_table("value", "time", "station", dropna=False)
             averaged = describe_averages(rows.dropna(subset="value"), table, layout)
-            return TimeTable(wide.rename_axis(columns=None), flags, averaged)
+            return TimeTable(wide.rename_axis(columns=None), flags, averaged, unit, has_offsets)
         times = read_times(table, layout, options)
         index = parse_times(times, " ".join(layout.time) or "time", options.dates)
         others = [i for i, name in enumerate(table.columns) if str(name) not in layout.time]
@@ -265,7 +271,58 @@ def pivot_by_time(
             f"sensors have more than one column: {quote_few(duplicates)}; rename or delete the others"
         )
     cells = table.set_axis(names, axis=1).set_axis(index, axis=0)
-    return TimeTable(cells, flags, _averages_of_columns(cells, options))
+    averaged = _averages_of_columns(cells, options)
+    return TimeTable(cells, flags, averaged, has_offsets=_have_offsets(times))
+
+
+def _have_offsets(times: pd.Index[Any] | pd.Series[Any]) -> bool:
+    """Return whether some times were written with their offset from UTC."""
+    if isinstance(times.dtype, pd.DatetimeTZDtype):
+        return True
+    texts = pd.Series(times.unique()).astype(str)
+    return bool(texts.str.contains(r":\d\d(?:[.,]\d+)?\s*(?:Z|[+-]\d\d:?\d\d)$").any())
+
+
+def join_tables(tables: Mapping[str, TimeTable]) -> TimeTable:
+    """Return the readings of several tables of one network, by file: one for each month or station.
+
+    Cells are numbers. A reading that several tables have is averaged.
+
+    Raises
+    ------
+    ValueError
+        If tables differ in the unit of readings, or in how times are written.
+    """
+    (first, table), *others = tables.items()
+    for name, other in others:
+        kinds = [isinstance(each.cells.index, pd.DatetimeIndex) for each in (table, other)]
+        if kinds[0] != kinds[1]:
+            words = ["dates" if kind else "numbers" for kind in kinds]
+            raise ValueError(
+                f"times are {words[0]} in {first} and {words[1]} in {name}: write all alike"
+            )
+        if table.has_offsets != other.has_offsets:
+            with_offset, without = (first, name) if table.has_offsets else (name, first)
+            raise ValueError(
+                f"times have an offset from UTC in {with_offset} and none in {without}: name the time "
+                f"zone of the others by {format_option('zone', 'Europe/Berlin')}"
+            )
+        if table.unit and other.unit and table.unit != other.unit:
+            raise ValueError(
+                f"readings are in {table.unit} in {first} and in {other.unit} in {name}: write all of "
+                "them in one unit"
+            )
+    means = [each.cells.groupby(level=0).mean() for each in tables.values()]
+    counts = pd.concat([part.notna().astype(int) for part in means]).groupby(level=0).sum()
+    repeated = int((counts - 1).clip(lower=0).to_numpy().sum())
+    notes = [each.averaged for each in tables.values()]
+    if repeated:
+        notes.append(
+            f"{repeated} reading{'s' * (repeated > 1)} averaged with those of another table"
+        )
+    flags = dict.fromkeys(each.flags for each in tables.values() if each.flags)
+    cells = pd.concat([each.cells for each in tables.values()])
+    return TimeTable(cells, "; ".join(flags), "; ".join(filter(None, notes)))
 
 
 def _averages_of_columns(cells: pd.DataFrame, options: FileOptions) -> str:
@@ -306,19 +363,20 @@ def describe_averages(
     if not count:
         return ""
     groups = rows[rows.duplicated(keys, keep=False)]
-    values = groups.groupby(keys)["value"]
-    spread = float((values.max() - values.min()).max())
     text = f"{count} reading{'s' * (count > 1)} averaged with others of the same site and time"
-    text += f" (up to {spread:.4g} apart)" if spread > 0 else " (all equal)"
+    if "value" in groups:
+        values = groups.groupby(keys)["value"]
+        spread = float((values.max() - values.min()).max())
+        text += f" (up to {spread:.4g} apart)" if spread > 0 else " (all equal)"
     if cells is not None and layout is not None and layout.is_long:
         used = (*layout.time, *layout.station, *layout.values, *layout.places, layout.parameter)
         text += describe_distinction(cells, used, groups)
     rows, is_repeated = rows.reset_index(drop=True), is_repeated.reset_index(drop=True)
     if hours := _find_repeated_hours(rows, is_repeated):
         text += (
-            f"; the hour of {quote_few(hours)} comes twice, as where summer time ends: name the time "
-            f"zone by {format_option('zone', 'Europe/Berlin')}, or a column of times in UTC by "
-            f"{format_option('time', 'COLUMN')}"
+            f"; the hour of {quote_few(hours)} comes twice, as where summer time ends: write the times "
+            f"with their offset from UTC, name the time zone by {format_option('zone', 'Europe/Berlin')}, "
+            f"or a column of times in UTC by {format_option('time', 'COLUMN')}"
         )
     return text
 

@@ -52,14 +52,7 @@ def test_new_writes_the_zone_of_the_history(command: Command) -> None:
     text = Path("campaign.toml").read_text()
     assert 'origin = "2024-10-26 00:00:00"\nzone = "Europe/Berlin"' in text
     check_success(
-        command(
-            "campaign",
-            "tell",
-            "c.db",
-            *("--site", "Ost", "--reward", "7"),
-            "--at",
-            "2024-10-28 12:00",
-        )
+        command("tell", "c.db", *("--site", "Ost", "--reward", "7"), "--at", "2024-10-28 12:00")
     )
 
 
