@@ -145,7 +145,8 @@ def select_readings(
                 kept = _is_wanted(selection.iloc[:, i], wanted)
                 left_out += int((~kept).sum())
                 selection.isetitem(
-                    station, selection.iloc[:, station].where(kept, _gap(selection, station))
+                    station,
+                    selection.iloc[:, station].where(kept, _gap(selection, station)).to_list(),
                 )
         if not is_kept.any():
             raise ValueError(

@@ -375,8 +375,9 @@ def describe_averages(
     if hours := _find_repeated_hours(rows, is_repeated):
         text += (
             f"; the hour of {quote_few(hours)} comes twice, as where summer time ends: write the times "
-            f"with their offset from UTC, name the time zone by {format_option('zone', 'Europe/Berlin')}, "
-            f"or a column of times in UTC by {format_option('time', 'COLUMN')}"
+            f"with their offset from UTC, name the time zone by "
+            f"{format_option('zone', 'Europe/Berlin')}, or a column of times in UTC by "
+            f"{format_option('time', 'COLUMN')}"
         )
     return text
 

@@ -291,7 +291,8 @@ def _find_first(
     is_backwards = groups.map(ends["first"] > ends["last"])
     by_order = (rank == 0) ^ is_backwards.astype(bool)
     by_name = first.dt.strftime("%Z") == names
-    return by_name.where(names != "", by_order)
+    result: pd.Series[bool] = by_name.where(names != "", by_order)
+    return result
 
 
 def _to_iso_times(column: pd.Series[Any], dates: str | None) -> pd.Series[Any]:

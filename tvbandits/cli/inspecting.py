@@ -141,7 +141,8 @@ def inspect(paths: Sequence[Path], tables: TableOptions, form: Format) -> None:
     )
     tables_of_sites = [each["file"] for each in facts if each["form"] == "sites"]
     sites = shlex.quote(tables_of_sites[0]) if len(tables_of_sites) == 1 else "SITES"
-    lines = [line for each in facts for line in _lines(each, flags, sites)]
+    readings = [each["file"] for each in facts if each["form"] != "sites"]
+    lines = [line for each in facts for line in _lines(each, flags, sites, readings)]
     print_result(form, lines, {"files": facts})
 
 
@@ -325,8 +326,11 @@ def _table_by_time(readings: pd.DataFrame, options: FileOptions) -> pd.DataFrame
     return rows.pivot_table("value", "time", "station", dropna=False)
 
 
-def _lines(facts: dict[str, Any], flags: str, sites: str) -> list[str]:
-    """Return the facts of a file in lines for people, and the commands with the options in `flags`."""
+def _lines(facts: dict[str, Any], flags: str, sites: str, readings: Sequence[str]) -> list[str]:
+    """Return the facts of a file in lines for people, and the commands with the options in `flags`.
+
+    `readings` are the files of readings of one network, and `sites` is that of its sites.
+    """
     file, mark = shlex.quote(facts["file"]), facts["decimal"]
     marks = [facts["encoding"], facts["separator"], mark and f"decimal {mark}"]
     lines = [
@@ -364,8 +368,9 @@ def _lines(facts: dict[str, Any], flags: str, sites: str) -> list[str]:
     if facts["form"] != "sites" and not facts["questions"]:
         places = file if facts["places"] else sites
         every = "" if facts.get("regular", True) else f":every={facts['step']}"
+        data = " ".join(f"--data {shlex.quote(each)}" for each in readings)
         lines += [
-            f"  next: tvbandits compare sensor-field{every} --data {file} --data {places}{flags}",
+            f"  next: tvbandits compare sensor-field{every} {data} --data {places}{flags}",
             f"  or:   tvbandits campaign new CAMPAIGN --policy adaptive-gp-ucb --sites {places} "
             f"--history {file}{flags}",
             f"  or:   tvbandits campaign tell CAMPAIGN --csv {file}{flags}",
