@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,8 +36,10 @@ from tvbandits.datasets.tables.layout import (
 )
 from tvbandits.datasets.tables.readings import (
     Source,
+    TimeTable,
     as_ids,
     average_steps,
+    join_tables,
     name_source_in_errors,
     parse_numbers,
     pivot_by_time,
@@ -111,7 +115,7 @@ def describe_gaps(table: pd.DataFrame) -> str:
 
 
 def sensor_field(
-    values: Source,
+    values: Source | Sequence[Source],
     sites: Source,
     *,
     unit: str = "",
@@ -132,10 +136,12 @@ def sensor_field(
 
     Parameters
     ----------
-    values : DataFrame or path
+    values : DataFrame or path, or a list of them
         Readings, in `unit`: a column for each sensor, whose heading is its id, with times as the index
         or in the first column; or a row for each reading, with columns of time, station and value. Times
         are numbers, or dates such as 2008-01-31 12:00 (with an offset, they are converted to UTC).
+        Several tables of one network, such as one for each month or station, are a list. A table with
+        one column of readings, which is no site, has those of the site with the name of its file.
     sites : DataFrame or path
         A row for each sensor: its id in the first column, and 2 or 3 coordinates. Both tables may be CSV
         or Parquet files. The table may also have a row for each reading, with latitude and longitude,
@@ -183,15 +189,26 @@ def sensor_field(
     finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
     check_instance("options", options, FileOptions, "FileOptions(...)")
     places, unused = _read_sites(sites, options)
-    sheet = read_source(values, "values", options)
-    with name_source_in_errors(values):
-        table, flags, averaged = pivot_by_time(sheet.cells, places.index, options)
-        common = _find_common(table, places, sites)
-        numbers = select_times(parse_numbers(table[common], options=options), start, end)
+    sources = [*values] if isinstance(values, list | tuple) else [values]
+    if not sources:
+        raise ValueError("values must be a table or several, got none")
+    tables, omitted, names = dict[str, TimeTable](), list[str](), list[str]()
+    for number, source in enumerate(sources, 1):
+        label = f"table {number}" if isinstance(source, pd.DataFrame) else str(source)
+        if label in tables:
+            raise ValueError(f"{label} is given twice: give each table of readings once")
+        tables[label], notes, listed = _read_values(source, places, sites, options)
+        omitted, names = [*omitted, *notes], [*names, *listed]
+    names = [*dict.fromkeys(names)]
+    read = join_tables(tables)
+    flags, averaged = read.flags, read.averaged
+    with name_source_in_errors(sources[0]) if len(sources) == 1 else nullcontext():
+        common = [*read.cells.columns]
+        numbers = select_times(read.cells, start, end)
         check_sentinels(numbers, options)
         readings = _complete_readings(numbers, every, minimum_completeness)
         doubts = (
-            describe_similar_names(table.columns)
+            describe_similar_names(names)
             + doubts_about_stations(readings)
             + describe_isolated_values(numbers, options)
         )
@@ -202,8 +219,8 @@ def sensor_field(
         warn_of_degrees(places, options)
     omissions = {
         "with too few readings": [sensor for sensor in common if sensor not in readings.columns],
-        "without coordinates": [sensor for sensor in table.columns if sensor not in places.index],
-        "without readings": [site for site in places.index if site not in table.columns],
+        "without coordinates": [sensor for sensor in names if sensor not in places.index],
+        "without readings": [site for site in places.index if site not in names],
     }
     return TableProblem(
         readings.interpolate("index", limit_direction="both").to_numpy(float),
@@ -216,7 +233,7 @@ def sensor_field(
         summary=_summary(
             readings,
             omissions,
-            f"left out: {', '.join(sheet.omissions)}" if sheet.omissions else "",
+            f"left out: {', '.join(omitted)}" if omitted else "",
             f"not read: {flags}" if flags else "",
             averaged,
             "" if every is not None else _steps_text(readings.index),
@@ -225,13 +242,30 @@ def sensor_field(
     )
 
 
+def _read_values(
+    source: Source, places: pd.DataFrame, sites: Source, options: FileOptions
+) -> tuple[TimeTable, list[str], list[str]]:
+    """Return the numbers of a table of readings of sites, what is left out, and all its stations."""
+    sheet = read_source(source, "values", options)
+    with name_source_in_errors(source):
+        table = pivot_by_time(sheet.cells, places.index, options)
+        cells = table.cells
+        if not isinstance(source, pd.DataFrame) and cells.shape[1] == 1:
+            name = Path(source).name.partition(".")[0]
+            if cells.columns[0] not in places.index and name in places.index:
+                cells = cells.set_axis([name], axis=1)
+        numbers = parse_numbers(cells[_find_common(cells, places, sites)], options=options)
+    flags = "; ".join(filter(None, (sheet.flags, table.flags)))
+    return table._replace(cells=numbers, flags=flags), sheet.omissions, [*map(str, cells.columns)]
+
+
 def _read_sites(sites: Source, options: FileOptions) -> tuple[pd.DataFrame, list[str]]:
     """Return the coordinates by id in a table of sites, and the columns of the table that are not used.
 
     The table may also be one of readings, of which no column counts as unused. `options` are those for
     the readings.
     """
-    rows = read_table(sites, "sites", replace(options, header=None))
+    rows = read_table(sites, "sites", replace(options, header=None, keep=()))
     with name_source_in_errors(sites):
         site_options = options_of_sites(options, rows)
         places = read_places(rows, site_options)
@@ -500,8 +534,9 @@ PROBLEMS = (
     NamedProblem(
         "sensor-field",
         sensor_field,
-        "your own network: two --data files, readings and sites; a file with both goes in twice, "
-        "and those of several files, with the same columns, go below one another into one",
+        "your own network: --data files of readings, one or several, and then that of the sites; a "
+        "file with both goes in twice",
         files=2,
+        may_repeat=True,
     ),
 )

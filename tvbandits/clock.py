@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
+from difflib import get_close_matches
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, overload
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -434,9 +435,43 @@ def to_iso_date(text: str, first: str | None = None) -> str:
 # --- times of a campaign: numbers, or dates if it has a clock -------------------------------------
 
 
+def parse_zone(zone: object, name: str = "zone") -> ZoneInfo:
+    """Return the time zone with a name of the IANA, such as Europe/Berlin.
+
+    Raises
+    ------
+    ValueError
+        If there is no such zone; the message names similar ones.
+    """
+    if isinstance(zone, str) and zone in available_timezones():
+        return ZoneInfo(zone)
+    similar = get_close_matches(str(zone), sorted(available_timezones()), n=2)
+    hint = f": did you mean {' or '.join(similar)}?" if similar else ""
+    raise ValueError(f"{name} must be the name of a time zone, Europe/Berlin, got {zone!r}{hint}")
+
+
+def make_clock(unit: Any = "1h", origin: Any = "2024-01-01", zone: Any = None) -> Clock:
+    """Return the clock of a configuration, whose origin may be a local time of a zone with a name.
+
+    Examples
+    --------
+    >>> from tvbandits.clock import make_clock
+    >>> print(make_clock("1h", "2026-07-01", "Europe/Berlin").origin)
+    2026-07-01 00:00:00+02:00
+    """
+    clock = Clock(unit, origin)
+    if zone is None:
+        return clock
+    if clock._zone is not None:
+        raise ValueError(f"zone is for an origin without an offset, got {origin!r}: leave one out")
+    local = Clock(unit, datetime(2000, 1, 1, tzinfo=parse_zone(zone)))
+    return Clock(unit, local.time(local._number(origin, "origin", may_be_local=True)))
+
+
 def restore_clock(unit: str, origin: str, zone: str = "") -> Clock:
     """Return the clock of texts; `zone` is needed if it has a name such as Europe/Berlin."""
-    start = datetime.fromisoformat(origin).astimezone(ZoneInfo(zone)) if "/" in zone else origin
+    is_named = zone in available_timezones()
+    start = datetime.fromisoformat(origin).astimezone(ZoneInfo(zone)) if is_named else origin
     return Clock(unit, start)
 
 

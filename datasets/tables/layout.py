@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from tvbandits.clock import is_date_text
+from tvbandits.clock import is_date_text, parse_zone
 from tvbandits.datasets.tables.cells import remedy_for_cell
 from tvbandits.datasets.tables.headings import (
     as_id,
@@ -96,10 +96,15 @@ class FileOptions:
         The parameter to read from a table with several.
     degrees : str, optional
         The columns of latitude and longitude, "Y+X"; "none": coordinates are not degrees.
+    zone : str, optional
+        The time zone of times without an offset from UTC, "Europe/Berlin".
     missing : sequence of str
         Cells that mean a missing reading, such as "-999"; "none": such numbers are readings.
     without : sequence of str
         Stations to leave out.
+    keep : sequence of str
+        Cells of a column, "qc=1": only rows with one of them are read, or only readings with that flag
+        if each station has a column of flags.
 
     Examples
     --------
@@ -116,8 +121,10 @@ class FileOptions:
     parameter: str | None = None
     value: str | None = None
     degrees: str | None = None
+    zone: str | None = None
     missing: Sequence[str] = ()
     without: Sequence[str] = ()
+    keep: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         check_optional(whole_number, "header", self.header, at_least=1)
@@ -127,10 +134,17 @@ class FileOptions:
             check_choice("dates", self.dates, ("day", "month", *EPOCHS, "%d.%m.%y %H:%M"))
         for name in ("time", "station", "parameter", "value", "degrees"):
             check_optional(check_text, name, getattr(self, name))
+        if self.zone is not None:
+            parse_zone(self.zone, format_option("zone", self.zone))
         missing = as_list("missing", self.missing, "the cells of no reading, a list")
         object.__setattr__(self, "missing", tuple(str(cell).strip() for cell in missing))
         without = as_list("without", self.without, "the names of stations, a list")
         object.__setattr__(self, "without", tuple(map(as_id, without)))
+        keep = tuple(map(str, as_list("keep", self.keep, 'texts such as "qc=1", a list')))
+        for text in keep:
+            if not text.partition("=")[0].strip() or "=" not in text:
+                raise ValueError(f"{format_option('keep', text)} must be COLUMN=CELL, such as qc=1")
+        object.__setattr__(self, "keep", keep)
 
 
 NO_OPTIONS = FileOptions()
@@ -378,18 +392,20 @@ def read_times(cells: pd.DataFrame, layout: Layout, options: FileOptions) -> pd.
         raise ValueError(
             f"the time may be {listed}: say which by {format_option('time', 'COLUMN')}"
         )
+    stations = read_stations(cells, layout) if options.zone and layout.is_long else None
+    how = options.dates, options.zone, stations
     if layout.time and not options.time:
         _check_times_are_complete(cells, layout)
     if layout.time and find_date_parts(layout.time) == layout.time:
-        return to_iso_times(join_date_parts(cells[[*layout.time]]), options.dates)
+        return to_iso_times(join_date_parts(cells[[*layout.time]]), *how)
     if len(columns) == 1:
-        return to_iso_times(columns[0], options.dates)
+        return to_iso_times(columns[0], *how)
     dates, *others = (column.astype(str).str.strip() for column in columns)
     dates = dates.str.replace(r"^(\d{4})(\d\d)(\d\d)$", r"\1-\2-\3", regex=True)
     clocks = [add_colons(clock) for clock in others]
     joined = dates.str.cat(clocks, sep=" ")  # type: ignore[arg-type]  # stubs lack lists of Series
     joined = joined.str.strip().str.replace(r" (?=[+-]\d\d:?\d\d$|Z$)", "", regex=True)
-    return to_iso_times(joined, options.dates)
+    return to_iso_times(joined, *how)
 
 
 def _check_times_are_complete(cells: pd.DataFrame, layout: Layout) -> None:
@@ -487,13 +503,18 @@ def select_parameter(cells: pd.DataFrame, layout: Layout, options: FileOptions) 
 
 def check_units(
     cells: pd.DataFrame, layout: Layout, options: FileOptions, sites: Iterable[str] | None = None
-) -> None:
-    """Raise a `ValueError` if the readings of a long table, or of some sites, have several units.
+) -> str:
+    """Return the unit of the readings of a long table, or of some sites; "" if it has none.
 
     Spellings of the same unit are not several units.
+
+    Raises
+    ------
+    ValueError
+        If there are several units.
     """
     if not (layout.is_long and layout.unit):
-        return
+        return ""
     rows = select_parameter(cells, layout, options)
     stations = read_stations(rows, layout)
     used = stations_mask(stations, options) & (True if sites is None else stations.isin([*sites]))
@@ -506,6 +527,7 @@ def check_units(
             f"the readings are in several units ({listed}): write all of them in one, or leave stations "
             f"out by {format_option('without', 'STATION')}"
         )
+    return str(names[0]) if len(names) else ""
 
 
 def missing_codes(options: FileOptions) -> list[float]:

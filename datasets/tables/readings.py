@@ -23,6 +23,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from tvbandits.clock import to_iso_date
+from tvbandits.datasets.tables.flags import describe_column, describe_distinction, is_flag_heading
 from tvbandits.datasets.tables.headings import as_id, simplify_heading
 from tvbandits.datasets.tables.layout import (
     LINE,
@@ -40,7 +41,7 @@ from tvbandits.datasets.tables.layout import (
     tidy,
 )
 from tvbandits.datasets.tables.sentinels import check_sentinels
-from tvbandits.datasets.tables.sheets import Sheet, read_sheet
+from tvbandits.datasets.tables.sheets import Sheet, read_sheet, select_rows
 from tvbandits.datasets.tables.spreadsheets import File
 from tvbandits.datasets.tables.times import expand_years, to_iso_times
 from tvbandits.io import name_file_in_errors
@@ -50,16 +51,10 @@ from tvbandits.validation import Array, check_text, describe, file_path, is_date
 # A table, or the path of a CSV or Parquet file with a table.
 Source = pd.DataFrame | File
 
-# Headings, in the form of `simplify_heading`, of columns of quality flags.
-_FLAG = re.compile(
-    "(^|_)(flags?|quality|qc|qa|qaqc|qualifier|quality_code|status|validity|grade|qualitat|"
-    "qualitaet|guete|gute|qualite)(_|$)"
-)
 # The name of a time zone after a time of day, or in brackets after its offset.
 _ZONE = re.compile(
     r"(?<=:\d\d)\s*([A-Z]{3,5}|[A-Z][a-z]+/\w+)$|\[[^\]]+\]$|(?<=:\d\d )[A-Z]{3,5}\b"
 )
-_MOST_FLAGS = 20  # a column with more different texts contains remarks
 
 
 def read_table(
@@ -88,7 +83,7 @@ def read_source(source: Source, name: str = "source", options: FileOptions = NO_
         If a file cannot be read, is empty, or is no table; the one-line message names the file.
     """
     if isinstance(source, pd.DataFrame):
-        return Sheet(source)
+        return select_rows(Sheet(source), options)
     if not isinstance(source, str | os.PathLike):
         raise ValueError(
             f"{name} must be a DataFrame or the path of a file, got {describe(source)}"
@@ -168,7 +163,8 @@ def _remedy_of_time(cell: object) -> str:
         remedy = (
             f"remove {name}"
             if name.startswith("[")
-            else f"write the offset from UTC, such as +01:00, in place of {name}"
+            else f"write the offset from UTC, such as +01:00, in place of {name}, or name the time zone "
+            f"by {format_option('zone', name if '/' in name else 'Europe/Berlin')}"
         )
     else:
         remedy = "remove it if it is no reading"
@@ -212,11 +208,17 @@ class TimeTable(NamedTuple):
         Cells with times as the index and the ids of sensors as columns.
     flags, averaged : str
         The results of `describe_flags` and `describe_averages`.
+    unit : str
+        The unit of readings that a long table names.
+    has_offsets : bool
+        Whether times were written with their offset from UTC.
     """
 
     cells: pd.DataFrame
     flags: str = ""
     averaged: str = ""
+    unit: str = ""
+    has_offsets: bool = False
 
 
 def pivot_by_time(
@@ -234,24 +236,27 @@ def pivot_by_time(
     ValueError
         If the table is empty, one of `sensors` has two columns, or times cannot be read.
     """
-    names, flags = as_ids(table.columns), ""
+    names, flags, times = as_ids(table.columns), "", table.index
     if not len(table) or not names:
         raise ValueError("the table of values has no rows")
     layout = find_columns(table, options) if is_numbering(table.index) else None
     if layout is None:
-        index = parse_times(table.index, str(table.index.name or "time"), options.dates)
+        if options.zone is not None:
+            times = to_iso_times(pd.Series([*map(str, times)]), options.dates, options.zone)
+        index = parse_times(times, str(table.index.name or "time"), options.dates)
     elif names[0] in set(sensors) and layout.time in ((), (str(table.columns[0]),)):
         index = parse_times(table.index)
     else:
         flags = describe_flags(table, layout)
         if layout.is_long:
-            check_units(table, layout, options, sensors)
+            unit = check_units(table, layout, options, sensors)
             rows = tidy(table, layout, options)
+            has_offsets = _have_offsets(rows["time"])
             check_sentinels(rows[["value"]], options)
             rows = rows.assign(time=parse_times(rows["time"], "time", options.dates))
             wide = rows.pivot_table("value", "time", "station", dropna=False)
-            averaged = describe_averages(rows.dropna(subset="value"))
-            return TimeTable(wide.rename_axis(columns=None), flags, averaged)
+            averaged = describe_averages(rows.dropna(subset="value"), table, layout)
+            return TimeTable(wide.rename_axis(columns=None), flags, averaged, unit, has_offsets)
         times = read_times(table, layout, options)
         index = parse_times(times, " ".join(layout.time) or "time", options.dates)
         others = [i for i, name in enumerate(table.columns) if str(name) not in layout.time]
@@ -266,34 +271,112 @@ def pivot_by_time(
             f"sensors have more than one column: {quote_few(duplicates)}; rename or delete the others"
         )
     cells = table.set_axis(names, axis=1).set_axis(index, axis=0)
-    return TimeTable(cells, flags, _averages_of_columns(cells, options))
+    averaged = _averages_of_columns(cells, options)
+    return TimeTable(cells, flags, averaged, has_offsets=_have_offsets(times))
+
+
+def _have_offsets(times: pd.Index[Any] | pd.Series[Any]) -> bool:
+    """Return whether some times were written with their offset from UTC."""
+    if isinstance(times.dtype, pd.DatetimeTZDtype):
+        return True
+    texts = pd.Series(times.unique()).astype(str)
+    return bool(texts.str.contains(r":\d\d(?:[.,]\d+)?\s*(?:Z|[+-]\d\d:?\d\d)$").any())
+
+
+def join_tables(tables: Mapping[str, TimeTable]) -> TimeTable:
+    """Return the readings of several tables of one network, by file: one for each month or station.
+
+    Cells are numbers. A reading that several tables have is averaged.
+
+    Raises
+    ------
+    ValueError
+        If tables differ in the unit of readings, or in how times are written.
+    """
+    (first, table), *others = tables.items()
+    for name, other in others:
+        kinds = [isinstance(each.cells.index, pd.DatetimeIndex) for each in (table, other)]
+        if kinds[0] != kinds[1]:
+            words = ["dates" if kind else "numbers" for kind in kinds]
+            raise ValueError(
+                f"times are {words[0]} in {first} and {words[1]} in {name}: write all alike"
+            )
+        if table.has_offsets != other.has_offsets:
+            with_offset, without = (first, name) if table.has_offsets else (name, first)
+            raise ValueError(
+                f"times have an offset from UTC in {with_offset} and none in {without}: name the time "
+                f"zone of the others by {format_option('zone', 'Europe/Berlin')}"
+            )
+        if table.unit and other.unit and table.unit != other.unit:
+            raise ValueError(
+                f"readings are in {table.unit} in {first} and in {other.unit} in {name}: write all of "
+                "them in one unit"
+            )
+    means = [each.cells.groupby(level=0).mean() for each in tables.values()]
+    counts = pd.concat([part.notna().astype(int) for part in means]).groupby(level=0).sum()
+    repeated = int((counts - 1).clip(lower=0).to_numpy().sum())
+    notes = [each.averaged for each in tables.values()]
+    if repeated:
+        notes.append(
+            f"{repeated} reading{'s' * (repeated > 1)} averaged with those of another table"
+        )
+    flags = dict.fromkeys(each.flags for each in tables.values() if each.flags)
+    cells = pd.concat([each.cells for each in tables.values()])
+    return TimeTable(cells, "; ".join(flags), "; ".join(filter(None, notes)))
 
 
 def _averages_of_columns(cells: pd.DataFrame, options: FileOptions) -> str:
     """Return `describe_averages` for a table with a column for each sensor."""
     repeated = cells[cells.index.duplicated(keep=False)]
     parts = [
-        pd.DataFrame({"time": repeated.index, "station": i})[~is_gap(column, options).to_numpy()]
+        pd.DataFrame(
+            {
+                "time": repeated.index,
+                "station": i,
+                "value": pd.to_numeric(column, errors="coerce").to_numpy(),
+            }
+        )[~is_gap(column, options).to_numpy()]
         for i, (_, column) in enumerate(repeated.items())
     ]
     return describe_averages(pd.concat(parts)) if len(repeated) else ""
 
 
-def describe_averages(rows: pd.DataFrame) -> str:
+def describe_averages(
+    rows: pd.DataFrame, cells: pd.DataFrame | None = None, layout: Layout | None = None
+) -> str:
     """Return a note on the number of readings with the same time and station as another, or "".
 
-    The note names an hour that clocks show twice at the end of summer time.
+    The note says how far they differ, and in which column of the table, if there is one; and it names an
+    hour that clocks show twice at the end of summer time.
+
+    Parameters
+    ----------
+    rows : DataFrame
+        Readings with columns time, station and value; the index has their rows in the table.
+    cells : DataFrame, optional
+        The table, and its `layout`.
+    layout : Layout, optional
     """
-    rows = rows.reset_index(drop=True)
-    is_repeated = rows.duplicated(["time", "station"])
+    keys = ["time", "station"]
+    is_repeated = rows.duplicated(keys)
     count = int(is_repeated.sum())
     if not count:
         return ""
+    groups = rows[rows.duplicated(keys, keep=False)]
     text = f"{count} reading{'s' * (count > 1)} averaged with others of the same site and time"
+    if "value" in groups:
+        values = groups.groupby(keys)["value"]
+        spread = float((values.max() - values.min()).max())
+        text += f" (up to {spread:.4g} apart)" if spread > 0 else " (all equal)"
+    if cells is not None and layout is not None and layout.is_long:
+        used = (*layout.time, *layout.station, *layout.values, *layout.places, layout.parameter)
+        text += describe_distinction(cells, used, groups)
+    rows, is_repeated = rows.reset_index(drop=True), is_repeated.reset_index(drop=True)
     if hours := _find_repeated_hours(rows, is_repeated):
         text += (
             f"; the hour of {quote_few(hours)} comes twice, as where summer time ends: write the times "
-            f"with their offset from UTC, or name a column of times in UTC by "
+            f"with their offset from UTC, name the time zone by "
+            f"{format_option('zone', 'Europe/Berlin')}, or a column of times in UTC by "
             f"{format_option('time', 'COLUMN')}"
         )
     return text
@@ -324,18 +407,12 @@ def describe_flags(cells: pd.DataFrame, layout: Layout) -> str:
 
     All rows are used whatever their flags, since it is not known which flags mean bad readings.
     """
-    columns = list[str]()
-    for name in cells.columns if layout.is_long else ():
-        if _FLAG.search(simplify_heading(name)) and str(name) not in (
-            *layout.values,
-            layout.parameter,
-        ):
-            flags = cells[name].astype(str).str.strip()
-            counts = flags[flags != ""].value_counts()
-            if 2 <= len(counts) <= _MOST_FLAGS:
-                listed = ", ".join(f"{flag} {count}" for flag, count in counts.items())
-                columns.append(f"column {name} ({listed})")
-    return "; ".join(columns)
+    notes = [
+        describe_column(str(name), cells[name], f"column {name}")
+        for name in (cells.columns if layout.is_long else ())
+        if is_flag_heading(name) and str(name) not in (*layout.values, layout.parameter)
+    ]
+    return "; ".join(filter(None, notes))
 
 
 def select_times(

@@ -9,7 +9,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ import pandas as pd
 
 from tvbandits.clock import is_date_text
 from tvbandits.datasets.tables.cells import simplify_numbers
+from tvbandits.datasets.tables.flags import select_readings
 from tvbandits.datasets.tables.headings import (
     find_latitude_and_longitude,
     heading_variants,
@@ -84,6 +85,10 @@ class Sheet:
         The unit of each column in the first line of units.
     repeats : int
         The number of lines that repeat the names.
+    flags : str
+        A note on the columns of flags that are left out of a wide table.
+    unwanted : tuple of str
+        In words, the rows and readings that the option `keep` leaves out.
     """
 
     cells: pd.DataFrame
@@ -96,15 +101,20 @@ class Sheet:
     sums: tuple[int, ...] = ()
     unit_of: Mapping[str, str] = field(default_factory=dict)
     repeats: int = 0
+    flags: str = ""
+    unwanted: tuple[str, ...] = ()
 
     @property
     def omissions(self) -> list[str]:
-        """Return texts with the numbers of rows of units and of sums that are left out."""
+        """Return texts with the numbers of rows of units, of sums and of others that are left out."""
         rows = {"units": len(self.units), "sums": len(self.sums)}
-        return [f"{n} row{'s' * (n > 1)} of {kind}" for kind, n in rows.items() if n]
+        others = [f"{n} row{'s' * (n > 1)} of {kind}" for kind, n in rows.items() if n]
+        return [*others, *self.unwanted]
 
 
-def read_sheet(path: Path, options: FileOptions, *, may_be_empty: bool = False) -> Sheet:
+def read_sheet(
+    path: Path, options: FileOptions, *, may_be_empty: bool = False, has_flags: bool = False
+) -> Sheet:
     r"""Return the sheet of a CSV file (compressed or not) or of a Parquet file.
 
     Parameters
@@ -113,6 +123,8 @@ def read_sheet(path: Path, options: FileOptions, *, may_be_empty: bool = False) 
     options : FileOptions
     may_be_empty : bool
         Whether a file with a header and no rows is allowed, such as that of a day without readings.
+    has_flags : bool
+        Whether all rows stay, with the columns of flags; `select_rows` chooses among them.
 
     Raises
     ------
@@ -132,7 +144,22 @@ def read_sheet(path: Path, options: FileOptions, *, may_be_empty: bool = False) 
     sheet = _read_sheet(path, options)
     if sheet.cells.empty and not may_be_empty:
         raise ValueError("the table has a header and no rows")
-    return sheet
+    return sheet if has_flags else select_rows(sheet, options)
+
+
+def select_rows(sheet: Sheet, options: FileOptions) -> Sheet:
+    """Return a sheet with the rows and readings of the option `keep`, without columns of flags.
+
+    Raises
+    ------
+    ValueError
+        If there is no such column, or no such row.
+    """
+    if sheet.cells.empty:
+        return sheet
+    is_wide = not find_station_columns(sheet.cells, NO_OPTIONS) and options.station is None
+    cells, unwanted, flags = select_readings(sheet.cells, options, is_wide=is_wide)
+    return replace(sheet, cells=cells, unwanted=tuple(unwanted), flags=flags)
 
 
 def _read_sheet(path: Path, options: FileOptions) -> Sheet:
@@ -391,10 +418,11 @@ def _ungroup(cells: pd.DataFrame, stations: pd.Series[str]) -> pd.DataFrame:
     """Return rows of station, parameter and value for a table with stations above repeated names."""
     station_of = stations.replace("", None).ffill().fillna("").to_numpy()
     keys = cells.loc[:, station_of == ""]
-    parts = [
-        keys.assign(station=station_of[i], parameter=name, value=cells.iloc[:, i])
-        for i, name in enumerate(cells.columns)
-        if station_of[i] and simplify_heading(name) not in NO_VALUES
-    ]
+    parts = list[pd.DataFrame]()
+    for i, name in enumerate(cells.columns):
+        if station_of[i] and simplify_heading(name) not in NO_VALUES:
+            parts.append(keys.assign(station=station_of[i], parameter=name, value=cells.iloc[:, i]))
+        elif station_of[i] and parts:  # the flag or the unit of the readings on its left
+            parts[-1] = parts[-1].assign(**{simplify_heading(name): cells.iloc[:, i]})
     rows: pd.DataFrame = pd.concat(parts).sort_index(kind="stable")
     return rows

@@ -169,10 +169,23 @@ def expand_years(date: str) -> list[str]:
     return [f"20{start}{year}", dates[0]] if mark == "-" and start[-2].isdigit() else dates
 
 
-def to_iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[Any]:
+def to_iso_times(
+    column: pd.Series[Any],
+    dates: str | None = None,
+    zone: str | None = None,
+    stations: pd.Series[Any] | None = None,
+) -> pd.Series[Any]:
     """Return a column with dates as texts of ISO 8601, and other cells unchanged.
 
-    `dates` is the option of that name: "day" or "month", a format, or a unit of time since 1970.
+    Parameters
+    ----------
+    column : Series
+    dates : str, optional
+        The option of that name: "day" or "month", a format, or a unit of time since 1970.
+    zone : str, optional
+        The time zone of times without an offset, which then get one (see `localize`).
+    stations : Series, optional
+        The station of each time, if there are several.
 
     Raises
     ------
@@ -180,10 +193,113 @@ def to_iso_times(column: pd.Series[Any], dates: str | None = None) -> pd.Series[
         If it is not certain whether the day comes first, or dates contradict each other in that or in
         having an offset from UTC.
     """
+    if zone is None:
+        check_offsets(convert_numeric_dates(column))
+        return _to_iso_times(column, dates)
+    texts = column.map(lambda cell: cell if isinstance(cell, str) else str(cell))
+    # A name such as CET, or that of the zone, is read with the zone.
+    pattern = rf"(?<=\d)\s*(\[?{re.escape(zone)}\]?|(?!UTC|GMT|AM|PM)[A-Z]{{3,5}})$"
+    names = texts.str.extract(pattern)[0].fillna("")
+    plain = texts.str.replace(pattern, "", regex=True)
+    return localize(
+        _to_iso_times(plain, dates), zone, names.where(~names.str.contains("/"), ""), stations
+    )
+
+
+def localize(
+    times: pd.Series[Any], zone: str, names: pd.Series[str], stations: pd.Series[Any] | None = None
+) -> pd.Series[Any]:
+    """Return texts of local times with the offset of a time zone; those with an offset keep it.
+
+    A time that occurs twice, as clocks are put back, is the first or the second one by its name (CEST or
+    CET), or by the order of rows, if a station has both.
+
+    Parameters
+    ----------
+    times : Series of str
+        Dates of ISO 8601; others are unchanged.
+    zone : str
+        The name of a time zone.
+    names : Series of str
+        The name of each time, such as CET, or "".
+    stations : Series, optional
+        The station of each time, if there are several.
+
+    Raises
+    ------
+    ValueError
+        If times are numbers, a time does not exist, or it is not certain which of two it is.
+    """
+    texts = times.astype(str)
+    numbers = pd.to_numeric(texts, errors="coerce").notna()
+    if numbers.any():
+        raise ValueError(
+            f"{format_option('zone', zone)} is for dates, got {texts[numbers].iloc[0]}: say how times "
+            f"are written by {format_option('dates', '%d.%m.%Y %H:%M')}"
+        )
+    is_local = ~texts.str.contains(r":\d\d(?:[.,]\d+)?\s*(?:Z|[+-]\d\d:?\d\d)$")
+    local = pd.to_datetime(texts.where(is_local), format="ISO8601", errors="coerce")
+    first, second = (
+        local.dt.tz_localize(zone, ambiguous=np.full(len(local), is_summer), nonexistent="NaT")
+        for is_summer in (True, False)
+    )
+    missing = first.isna() & local.notna()
+    if missing.any():
+        raise ValueError(
+            f"{texts[missing].iloc[0]} does not occur in {zone}, as clocks are put forward then: "
+            "correct it, or write its offset from UTC"
+        )
+    is_first = _find_first(first, names, stations)
+    moments = first.where(is_first, second)
+    wrong = (names != "") & moments.notna() & (moments.dt.strftime("%Z") != names)
+    if wrong.any():
+        raise ValueError(
+            f"{texts[wrong].iloc[0]} is not {names[wrong].iloc[0]} in {zone}: correct it, or write its "
+            "offset from UTC"
+        )
+    unclear = (first != second) & moments.notna() & (names == "")
+    for station in moments[unclear].groupby(_groups(stations, texts)[unclear]).groups:
+        rows = moments[_groups(stations, texts) == station].dropna()
+        twice = rows[unclear[rows.index]]
+        each = first[twice.index].value_counts()
+        in_order = rows.is_monotonic_increasing or rows.is_monotonic_decreasing
+        if not (in_order and (each == 2).all()):
+            text = texts[twice.index].iloc[0]
+            both = " or ".join(part[twice.index].iloc[0].isoformat() for part in (first, second))
+            raise ValueError(
+                f"{text} occurs twice in {zone}, as clocks are put back then, and the rows do not show "
+                f"which one it is: write {both}"
+            )
+    return times.where(moments.isna(), moments.map(str))
+
+
+def _groups(stations: pd.Series[Any] | None, texts: pd.Series[str]) -> pd.Series[Any]:
+    """Return the station of each time, all equal if there is one."""
+    return pd.Series("", texts.index) if stations is None else stations
+
+
+def _find_first(
+    first: pd.Series[Any], names: pd.Series[str], stations: pd.Series[Any] | None
+) -> pd.Series[bool]:
+    """Return a mask of the times that are the first one if a local time occurs twice.
+
+    Without a name it is the first of two rows of a station, or the second if times go backwards.
+    """
+    groups = _groups(stations, names)
+    rank = pd.DataFrame({"station": groups, "time": first}).groupby(["station", "time"]).cumcount()
+    ends = first.groupby(groups).agg(["first", "last"])
+    is_backwards = groups.map(ends["first"] > ends["last"])
+    by_order = (rank == 0) ^ is_backwards.astype(bool)
+    by_name = first.dt.strftime("%Z") == names
+    result: pd.Series[bool] = by_name.where(names != "", by_order)
+    return result
+
+
+def _to_iso_times(column: pd.Series[Any], dates: str | None) -> pd.Series[Any]:
+    """Return `to_iso_times` without a zone, whether or not all times have an offset."""
     if dates in EPOCHS or "%" in (dates or ""):
         return _in_format(column, str(dates))
     column = convert_numeric_dates(column)
-    check_offsets(column)
     words = pd.Series([cell for cell in column.unique() if isinstance(cell, str)], dtype=object)
     is_other = pd.to_datetime(words, format="ISO8601", errors="coerce", utc=True).isna()
     orders = {text: find_date_order(text) for text in words[is_other]}

@@ -205,3 +205,17 @@ def test_new_and_tell_commands_read_seconds_since_1970_as_dates(command: Command
     assert "the last at 2024-01-03 11:00:00+00:00" in check_success(
         command("campaign", "status", "c.db")
     )
+
+
+def test_compare_takes_several_tables_as_data_info_says(command: Command) -> None:
+    write([str(t) for t in HOURS])
+    lines = Path("r.csv").read_text().splitlines()
+    Path("one.csv").write_text("\n".join(lines[:16]) + "\n")
+    Path("two.csv").write_text("\n".join([lines[0], *lines[16:]]) + "\n")
+    SITES.to_csv("sites.csv", index=False)
+    said = check_success(command("data", "info", "one.csv", "two.csv", "sites.csv"))
+    words = "--data one.csv --data two.csv --data sites.csv"
+    assert f"next: tvbandits compare sensor-field {words}\n" in said
+    result = command("compare", "sensor-field", *words.split(), "--policy", "uniform", "--seeds", 1)
+    assert result.status == 0
+    assert "3 sensors, 2024-01-01 00:00:00 to 2024-01-02 05:00:00 (30 steps)" in result.err

@@ -55,7 +55,7 @@ def test_data_info_asks_whether_columns_of_different_units_are_stations(command:
 def test_data_info_and_tell_count_readings_averaged_at_one_site_and_time(command: Command) -> None:
     first, *rows = Path("aqs_hourly.csv").read_text(encoding="utf-8").splitlines()
     Path("twice.csv").write_text("\n".join([first, *rows, *rows[:96]]), encoding="utf-8")
-    averaged = "96 readings averaged with others of the same site and time"
+    averaged = "96 readings averaged with others of the same site and time (all equal)"
     assert f"\n  {averaged}\n" in check_success(command("data", "info", "twice.csv"))
     policy = ("--policy", "adaptive-gp-ucb", "--sites", "aqs_hourly.csv")
     check_success(command("campaign", "new", "c.db", *policy, "--clock", "1h"))

@@ -402,7 +402,7 @@ def test_simulator_expert_adds_no_noise_to_readings() -> None:
 
 def test_make_problem_refuses_a_sensor_field_without_two_files(tmp_path: Path) -> None:
     for files in ([], [tmp_path / "v.csv"]):
-        match = f'"sensor-field" reads files: give 2 by --data FILE, got {len(files)}'
+        match = f'"sensor-field" reads files: give 2 or more by --data FILE, got {len(files)}'
         assert_refused(ValueError, match, make_problem, "sensor-field", files, None)
 
 
@@ -416,3 +416,43 @@ def test_sensor_field_names_the_file_of_an_error(tmp_path: Path) -> None:
     ):
         sites.to_csv(other, index=False)
         assert_refused(ValueError, match, sensor_field, one, other)
+
+
+HOURS = pd.date_range("2024-01-30", periods=40, freq="1h")
+TABLE = pd.DataFrame(np.sin(np.arange(40)[:, None] / 5 + np.arange(3)), HOURS, list("abc"))
+PLACES = pd.DataFrame({"id": ["a", "b", "c"], "x": [0.0, 1.0, 2.0], "y": 0.0})
+
+
+def test_sensor_field_joins_tables_of_months_and_of_stations(tmp_path: Path) -> None:
+    whole = sensor_field(TABLE, PLACES)
+    for parts in ([TABLE[:15], TABLE[15:]], [TABLE[["a"]], TABLE[["c", "b"]]]):
+        joined = sensor_field(parts, PLACES)
+        assert sorted(joined.labels) == ["a", "b", "c"]
+        order = [joined.labels.index(name) for name in whole.labels]
+        np.testing.assert_array_equal(joined.values[:, order], whole.values)
+    for name in "abc":
+        TABLE[[name]].rename(columns={name: "PM10"}).rename_axis("t").to_csv(
+            tmp_path / f"{name}.csv"
+        )
+    files = [tmp_path / f"{name}.csv" for name in "abc"]
+    np.testing.assert_allclose(sensor_field(files, PLACES).values, whole.values)
+
+
+def test_sensor_field_says_what_tables_of_one_network_have_twice() -> None:
+    overlap = sensor_field([TABLE[:20], TABLE[18:]], PLACES)
+    assert "6 readings averaged with those of another table" in overlap.summary
+
+
+def test_sensor_field_refuses_tables_of_one_network_that_differ_in_kind(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="times are dates in table 1 and numbers in table 2"):
+        sensor_field([TABLE, TABLE.set_axis(range(40))], PLACES)
+    zone = TABLE[20:].set_axis(TABLE.index[20:].tz_localize("UTC"))
+    with pytest.raises(ValueError, match="an offset from UTC in table 2 and none in table 1"):
+        sensor_field([TABLE[:20], zone], PLACES)
+    for unit in ("ppb", "ppm"):
+        rows = [f"{t},{s},{TABLE.at[t, s]},{unit}" for t in HOURS for s in "abc"]
+        (tmp_path / unit).write_text("\n".join(["time,station,value,unit", *rows, ""]))
+    with pytest.raises(ValueError, match=r"readings are in ppb in .*ppb and in ppm in .*ppm"):
+        sensor_field([tmp_path / "ppb", tmp_path / "ppm"], PLACES)
+    with pytest.raises(ValueError, match="is given twice"):
+        sensor_field([tmp_path / "ppb", tmp_path / "ppb"], PLACES)

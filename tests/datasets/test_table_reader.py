@@ -11,7 +11,7 @@ import pytest
 
 from tvbandits.datasets import FileOptions
 from tvbandits.datasets.tables.layout import find_columns, tidy
-from tvbandits.datasets.tables.readings import parse_times, read_source
+from tvbandits.datasets.tables.readings import parse_times, pivot_by_time, read_source
 from tvbandits.datasets.tables.sentinels import describe_isolated_values, find_sentinels
 from tvbandits.option_text import use_command_line_names
 
@@ -163,3 +163,100 @@ def test_table_reader_refuses_a_row_without_a_station_or_a_time_by_its_line(tmp_
     for row, word in (("2024-03-16,,17.5", "station"), (",Nord,17.5", "time")):
         with pytest.raises(ValueError, match=rf"{word} must .*line 146: remove the row"):
             read(tmp_path / "r.csv", f"{content}{row}\n")
+
+
+def test_table_reader_takes_columns_of_flags_for_no_stations(tmp_path: Path) -> None:
+    """Beside each station, after each station, or once for a row; as words and as numbers."""
+    for headings, word in (
+        ("{0},{0} flag", "flag"),
+        ("{0},QC_{0}", "qc"),
+        ("{0},status", "status"),
+    ):
+        for good, bad in (("V", "R"), ("0", "2")):
+            rows = [
+                f"{t},{','.join(f'{v},{bad if t == HOURS[3] else good}' for v in VALUES.loc[t])}"
+                for t in HOURS
+            ]
+            header = f"time,{','.join(map(headings.format, NAMES))}"
+            path, content = tmp_path / "r.csv", "\n".join([header, *rows, ""])
+            check_values(read(path, content))
+            assert f"3 columns of {word} ({good} 141, {bad} 3" in read_source(path).flags
+            expected = VALUES.copy()
+            expected.loc[HOURS[3]] = np.nan
+            check_values(read(path, keep=[f"{word}={good}"]), expected)
+
+
+def test_table_reader_keeps_rows_with_the_cells_of_a_column(tmp_path: Path) -> None:
+    content = long("time,station,value,qc", "{t},{s},{v},1") + long("#", "{t},{s},999,4")[2:]
+    path = tmp_path / "r.csv"
+    check_values(read(path, content, keep=["qc=1"]))
+    source = read_source(path, options=FileOptions(keep=["qc=1"]))
+    assert source.omissions == ["144 rows without FileOptions(keep=['qc=1'])"]
+    assert read(path, keep=["qc=1", "qc=4"]).iat[0, 0] == (VALUES.iat[0, 0] + 999) / 2
+    for keep, message in (
+        ("qc=7", "no row has it; there are: 1 144, 4 144"),
+        ("q=1", "no such column"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read(path, keep=[keep])
+    with pytest.raises(ValueError, match="must be COLUMN=CELL"):
+        FileOptions(keep=["qc"])
+
+
+def test_describe_averages_names_the_column_in_which_repeated_readings_differ(
+    tmp_path: Path,
+) -> None:
+    content = (
+        long("time,station,value,POC,MDL", "{t},{s},{v},1,5") + long("#", "{t},{s},{v},2,5")[2:]
+    )
+    path = tmp_path / "r.csv"
+    path.write_text(content)
+    note = pivot_by_time(read_source(path).cells, NAMES).averaged
+    assert "144 readings averaged with others of the same site and time (all equal)" in note
+    assert "differ in column POC (1 144, 2 144): FileOptions(keep=['POC=1']) reads one" in note
+    assert (
+        pivot_by_time(read_source(path, options=FileOptions(keep=["POC=1"])).cells, NAMES).averaged
+        == ""
+    )
+
+
+# Summer time ends at 2024-10-27 01:00 in UTC in Berlin, and begins at 2024-03-31 01:00.
+AUTUMN = VALUES.set_axis(pd.date_range("2024-10-26 12:00", periods=48, freq="1h"))
+LOCAL = AUTUMN.index.tz_localize("UTC").tz_convert("Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    "form", ["%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M %Z", "%Y-%m-%d %H:%M Europe/Berlin"]
+)
+def test_table_reader_takes_local_times_of_a_named_zone(form: str, tmp_path: Path) -> None:
+    path, table = tmp_path / "r.csv", AUTUMN.set_axis(LOCAL.strftime(form))
+    check_values(read(path, wide(table), zone="Europe/Berlin"), AUTUMN)
+    check_values(read(path, wide(table[::-1]), zone="Europe/Berlin"), AUTUMN)
+    rows = table.rename_axis("time").reset_index().melt("time", var_name="station")
+    check_values(read(path, rows.to_csv(index=False), zone="Europe/Berlin"), AUTUMN)
+
+
+def test_table_reader_names_local_times_that_occur_twice_or_never(tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    once = wide(AUTUMN.set_axis(LOCAL.strftime("%Y-%m-%d %H:%M")).drop(index="2024-10-27 03:00"))
+    once = once.replace("2024-10-27 02:00", "2024-10-26 08:00", 1)
+    message = r"2024-10-27 02:00 occurs twice .*: write 2024-10-27T02:00:00\+02:00 or .*\+01:00"
+    with pytest.raises(ValueError, match=message) as caught:
+        read(path, once, zone="Europe/Berlin")
+    remedy = str(caught.value).rpartition(" ")[2]
+    table = read(path, once.replace("2024-10-27 02:00", remedy), zone="Europe/Berlin")
+    assert pd.Timestamp("2024-10-27 01:00") in table.index
+    never = "time,Nord,Ost\n2024-03-31 02:30,1,2\n"
+    with pytest.raises(ValueError, match="2024-03-31 02:30 does not occur in Europe/Berlin"):
+        read(path, never, zone="Europe/Berlin")
+    with pytest.raises(ValueError, match="2024-01-31 02:30 is not CEST in Europe/Berlin"):
+        read(path, "time,Nord,Ost\n2024-01-31 02:30 CEST,1,2\n", zone="Europe/Berlin")
+    with pytest.raises(ValueError, match=r"must be the name of a time zone.*mean Europe/Berlin"):
+        FileOptions(zone="Europe/Berln")
+    with pytest.raises(ValueError, match="is for dates, got 3"):
+        read(path, "time,Nord,Ost\n3,1,2\n", zone="Europe/Berlin")
+
+
+def test_table_reader_leaves_offsets_beside_a_named_zone(tmp_path: Path) -> None:
+    table = AUTUMN.set_axis(AUTUMN.index.strftime("%Y-%m-%dT%H:%M:%SZ"))
+    check_values(read(tmp_path / "r.csv", wide(table), zone="Europe/Berlin"), AUTUMN)

@@ -9,7 +9,7 @@ import inspect
 import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from tvbandits.campaign.store.databases import database_at
 from tvbandits.campaign.store.store import check_name
 from tvbandits.cli.output import escape
 from tvbandits.cli.waiting import bar_if_slow
-from tvbandits.clock import Clock, is_date_text
+from tvbandits.clock import Clock, is_date_text, make_clock
 from tvbandits.datasets.sensor_field import (
     describe_conversions,
     find_degrees,
@@ -94,7 +94,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         *("kernel", "length_scale", "minimize", "name", "noise_sd", "noise_variance", "options"),
         *("seed", "smoothness"),
     ),
-    "clock": ("origin", "unit"),
+    "clock": ("origin", "unit", "zone"),
     "expert": ("budget", "maker"),
 }
 
@@ -191,7 +191,7 @@ def read_config(path: Path, expert_name: str | None = None) -> Configuration:
             check_name("the name of each site", site)
         section = sections.get("expert", {})
         expert = _expert(section, expert_name)
-        clock = Clock(**sections["clock"]) if "clock" in sections else None
+        clock = make_clock(**sections["clock"]) if "clock" in sections else None
         about |= _texts(sections.get("campaign", {}))
         about |= {"config": text, "expert": section.get("maker", "")}
     return Configuration(path, sections, domain, expert, clock, about)
@@ -294,7 +294,7 @@ def _sites(
 ) -> tuple[Candidates, dict[str, str]]:
     """Return the sites of a CSV, and their names and coordinates as texts."""
     with name_file_in_errors(path):
-        cells = read_sheet(path, options).cells
+        cells = read_sheet(path, replace(options, keep=())).cells
         frame = select_places(cells, options_of_sites(options, cells))
         name, columns, unread = _columns_of_sites(frame, coordinates, options)
         names = [str(each).strip() for each in (range(len(frame)) if name is None else frame[name])]
@@ -659,7 +659,8 @@ def _sites_left_out(
 def _clock_lines(path: Path, options: FileOptions, unit: str | None, is_history: bool) -> str:
     """Return a clock for the times of a table of readings; an empty text where they are no dates."""
     with name_file_in_errors(path):
-        cells = read_sheet(path, options).cells
+        own = options if is_history else replace(options, keep=())
+        cells = read_sheet(path, own).cells
         layout = find_columns(cells, options if is_history else options_of_sites(options, cells))
         if not (is_history or layout.is_long):
             return ""
@@ -672,9 +673,12 @@ def _clock_lines(path: Path, options: FileOptions, unit: str | None, is_history:
         # The clock has a time zone where the table has offsets.
         zone, origin = pd.Timestamp(texts.iloc[0]).tz, times.min()
         if zone is not None:
-            origin = origin.tz_localize("UTC").tz_convert(zone)
+            origin = origin.tz_localize("UTC").tz_convert(options.zone or zone)
     step = unit or (grid.step if grid is not None and grid.step else "1h")
-    return f'[clock]\nunit = {json.dumps(step)}\norigin = "{origin.floor("1D")}"'
+    start, name = origin.normalize(), ""
+    if options.zone is not None:
+        start, name = start.tz_localize(None), f"\nzone = {json.dumps(options.zone)}"
+    return f'[clock]\nunit = {json.dumps(step)}\norigin = "{start}"{name}'
 
 
 def create(

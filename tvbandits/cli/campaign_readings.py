@@ -402,6 +402,92 @@ def correct_answer(
     print_change(call, campaign, "corrected", "correct_answers", value)
 
 
+def correct_table(
+    call: Change, campaign: Campaign, path: Path, tables: Mapping[str, Any], *, yes: bool
+) -> None:
+    """Correct the readings that differ in a table, all or none, and print what has changed.
+
+    `tables` are fields of `FileOptions` for the table.
+
+    Raises
+    ------
+    ValueError
+        If something is wrong with a row, or the campaign has no reading of its site and time.
+    """
+    errors: Errors = []
+    with bar_if_slow(f"read {path.name}"):
+        table = read_table(path, campaign.names, campaign.recipe, errors, tables, yes=yes)
+    state, checks = campaign.state, _RowChecks(campaign, is_table=True)
+    recorded = dict[tuple[bytes, float], list[float]]()
+    for X, t, y in zip(state.readings.X, state.readings.t, state.readings.y, strict=True):
+        recorded.setdefault((X.tobytes(), float(t)), []).append(float(y))
+    changes = list[tuple[Reading, Array, float, float]]()
+    for reading in table.readings:
+        with collect_errors(errors, reading.line):
+            changes += _find_change(campaign, checks, reading, recorded)
+    if errors:
+        line, error = min(errors, key=lambda each: each[0])
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        raise ValueError(f"{path}, line {line}: {_text(error)}{more}; nothing has changed")
+    names = [campaign.names.name(X[0]) for _, X, *_ in changes]
+    texts = [
+        f"{name} at {campaign.format_time(t)}: {was:g} -> {reading.value:g}"
+        for name, (reading, _, t, was) in zip(names, changes, strict=True)
+    ]
+    if changes:
+        X = np.concatenate([each[1] for each in changes])
+        y = [float(reading.value or 0.0) for reading, *_ in changes]
+        times = [t for _, _, t, _ in changes]
+        make_change(partial(campaign.correct, X, y, times, key=call.key), yes)
+    same = len(table.readings) - len(changes)
+    text = f"{plural(len(changes), 'reading')} corrected, {same} as recorded"
+    corrected = [
+        {"site": name, "t": t, "was": was, "is": reading.value}
+        for name, (reading, _, t, was) in zip(names, changes, strict=True)
+    ]
+    values = {"corrected": corrected, "same": same, **table.notes}
+    print_result(call.form, [text + _notes_text(table.notes), *texts], values)
+
+
+def _find_change(
+    campaign: Campaign,
+    checks: _RowChecks,
+    reading: Reading,
+    recorded: Mapping[tuple[bytes, float], list[float]],
+) -> list[tuple[Reading, Array, float, float]]:
+    """Return a right reading with its place, its time and the recorded value, if these values differ.
+
+    Raises
+    ------
+    ValueError
+        If the row has no time or no value, another column than these, or there is no single reading.
+    """
+    others = [
+        name
+        for name in ("variance", "key", "counts", "outcomes")
+        if getattr(reading, name) not in (None, (), {})
+    ]
+    if others:
+        raise ValueError(
+            f"a table of corrections has sites, times and rewards, and this row has {others[0]}: leave "
+            "it out, or correct the reading by options"
+        )
+    t, _ = checks.arguments(reading)
+    place = checks.place(reading, t)
+    if t is None or place is None or reading.value is None or math.isnan(reading.value):
+        raise ValueError(
+            "a correction needs a time and a reward; `campaign retract` withdraws a reading"
+        )
+    X, name = place
+    checks.once(reading.line, X, name, t)
+    values = recorded.get((X[0].tobytes(), t), [])
+    if len(values) != 1:
+        count = f"{len(values)} readings" if values else "no reading"
+        remedy = "correct them by options" if values else "`campaign tell --csv` records new ones"
+        raise ValueError(f"there is {count} of {name} at {campaign.format_time(t)}: {remedy}")
+    return [] if values[0] == reading.value else [(reading, X, t, values[0])]
+
+
 def _print_recorded(
     call: Change,
     campaign: Campaign,

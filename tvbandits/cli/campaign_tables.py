@@ -142,7 +142,8 @@ def read_table(
         has_sites = layout.is_long or bool({*cells.columns} & {*names.sites})
         if has_sites and (has_choice or not is_own):
             foreign = _foreign_readings(cells, layout, options, names, errors, yes=yes)
-            return replace(foreign, omissions=[*sheet.omissions, *foreign.omissions])
+            notes = [*sheet.omissions, *([sheet.flags] if sheet.flags else []), *foreign.omissions]
+            return replace(foreign, omissions=notes)
         if options.time or len(layout.time) > 1 or (layout.is_long and "time" not in header):
             cells, header = _with_time(cells, header, layout, options)
         readings = _own_readings(
@@ -199,7 +200,8 @@ def _own_readings(
     if "site" in header:
         cells = cells[stations_mask(cells["site"].str.strip(), options)]
     if "time" in header:
-        cells["time"] = to_iso_times(cells["time"], options.dates)
+        stations = cells["site"] if "site" in header else None
+        cells["time"] = to_iso_times(cells["time"], options.dates, options.zone, stations)
     codes: dict[str, int] = {}
     if "reward" in header:
         column = cells["reward"].str.strip()
@@ -251,7 +253,8 @@ def _foreign_readings(
         Reading(site=site, at=str(time), value=float(value), line=int(line))
         for time, site, value, line in means.itertuples(index=False)
     ]
-    return TableReadings(readings, omissions, describe_averages(rows))
+    averaged = describe_averages(rows.set_index("line"), cells, layout)
+    return TableReadings(readings, omissions, averaged)
 
 
 def _columns_of_sites(

@@ -328,8 +328,14 @@ def answer_command(
 @command(app, "correct")
 def correct_command(
     call: Change,
+    tables: TableOptions,
     counts: CountOptions,
-    site: ReadingSite,
+    site: Annotated[
+        Text,
+        Option(
+            "--site", metavar="SITE", help="The site; without --at, its latest reading is meant."
+        ),
+    ] = None,
     at: At = None,
     reward: Annotated[float | None, reward_option("The correct reading; nan if it failed.")] = None,
     to: Annotated[Text, Option(metavar="TIME", help="The correct time.")] = None,
@@ -339,9 +345,34 @@ def correct_command(
     answer: Annotated[
         float | None, Option(help="Correct the expert's answer to this, instead of a reading.")
     ] = None,
+    csv: Annotated[
+        Path | None,
+        Option(
+            "--csv",
+            help="A table of right readings, as for `tell --csv`: it corrects all that differ, or none.",
+        ),
+    ] = None,
     yes: Yes = False,
 ) -> None:
-    """Correct the value or the time of a reading, or an answer; the journal keeps both versions."""
+    """Correct the value or the time of a reading, or an answer; the journal keeps both versions.
+
+    With --csv, correct all readings of a table that have another value.
+    """
+    single = (site, at, reward, to, variance, outcome, context, answer)
+    if csv is not None:
+        if counts.given or any(each is not None for each in single):
+            raise ValueError(
+                "--csv cannot be combined with options of a single reading: use columns of the table"
+            )
+        with actions.open_campaign(call) as campaign:
+            readings.correct_table(call, campaign, csv, tables.given, yes=yes)
+        return
+    if tables.given:
+        raise ValueError(
+            f"--{next(iter(tables.given))} is for the table of --csv: correct one reading by --site"
+        )
+    if site is None:
+        raise ValueError("correct needs --site, or --csv for a table")
     outcomes, options = readings.parse_outcomes(outcome), counts.given
     counted = reading_tables.COUNTS[(*options,)](**options) if options else None
     if counted is not None and (reward is not None or variance is not None):

@@ -24,7 +24,7 @@ from tvbandits.datasets.sensor_field import (
     read_places,
     rename_degrees,
 )
-from tvbandits.datasets.tables.headings import describe_similar_names
+from tvbandits.datasets.tables.headings import as_id, describe_similar_names
 from tvbandits.datasets.tables.layout import (
     FileOptions,
     Layout,
@@ -51,7 +51,7 @@ from tvbandits.datasets.tables.sentinels import (
     describe_spikes,
     find_sentinels,
 )
-from tvbandits.datasets.tables.sheets import SEPARATORS, Sheet, read_sheet
+from tvbandits.datasets.tables.sheets import SEPARATORS, Sheet, read_sheet, select_rows
 from tvbandits.datasets.tables.times import describe_doubtful_times, expand_years
 from tvbandits.io import name_file_in_errors
 from tvbandits.option_text import format_option
@@ -122,7 +122,7 @@ def inspect(paths: Sequence[Path], tables: TableOptions, form: Format) -> None:
     facts, unit_of = [], []
     for path in paths:
         with name_file_in_errors(path):
-            sheet = read_sheet(path, options)
+            sheet = read_sheet(path, options, has_flags=True)
             facts.append({"file": str(path), **_facts(sheet, options)})
             unit_of.append(sheet.unit_of)
     sites_of = [each.get("stations", ()) for each in facts if each["form"] == "sites"]
@@ -141,7 +141,8 @@ def inspect(paths: Sequence[Path], tables: TableOptions, form: Format) -> None:
     )
     tables_of_sites = [each["file"] for each in facts if each["form"] == "sites"]
     sites = shlex.quote(tables_of_sites[0]) if len(tables_of_sites) == 1 else "SITES"
-    lines = [line for each in facts for line in _lines(each, flags, sites)]
+    readings = [each["file"] for each in facts if each["form"] != "sites"]
+    lines = [line for each in facts for line in _lines(each, flags, sites, readings)]
     print_result(form, lines, {"files": facts})
 
 
@@ -202,6 +203,8 @@ def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
                 "notes": [text] if (text := describe_degrees_doubt(places, own)) else [],
             }
         return {"form": "sites", **facts, "questions": questions}
+    sheet = select_rows(sheet, options)
+    cells, facts["unwanted"] = sheet.cells, list(sheet.unwanted)
     layout = find_columns(cells, options)
     facts |= {
         "form": "long" if layout.is_long else "wide",
@@ -211,7 +214,9 @@ def _facts(sheet: Sheet, options: FileOptions) -> dict[str, Any]:
         "value": list(layout.values),
         "places": list(layout.places),
     }
-    return facts | _reading_facts(cells, layout, options, questions) | {"questions": questions}
+    facts |= _reading_facts(cells, layout, options, questions)
+    facts["flags"] = "; ".join(filter(None, (sheet.flags, facts["flags"])))
+    return facts | {"questions": questions}
 
 
 def _has_sites(cells: pd.DataFrame, options: FileOptions) -> bool:
@@ -266,7 +271,7 @@ def _time_facts(rows: pd.DataFrame, layout: Layout, options: FileOptions) -> dic
     stations = pd.Series("", index=rows.index)
     if layout.is_long:
         stations = read_stations(rows, layout)
-        facts["stations"] = sorted(set(stations))
+        facts["stations"] = sorted({*stations} - {*options.without})
     if isinstance(times, pd.DatetimeIndex):
         grid = find_step(pd.Series(times, index=rows.index), stations)
         if grid is not None and grid.step:
@@ -285,12 +290,13 @@ def _value_facts(
     facts["cells"] = len(cells)
     facts["no_reading"] = {str(text) or "empty": int(count) for text, count in counts.items()}
     if not layout.is_long:
-        facts["stations"] = [str(column) for column in block.columns]
+        names = [str(column) for column in block.columns]
+        facts["stations"] = [name for name in names if as_id(name) not in options.without]
     readings = tidy(rows, layout, options)
     for code, count in find_sentinels(readings[["value"]], options).items():
         questions.append(describe_sentinel(code, f"comes {plural(count, 'time')}"))
     if not questions:
-        facts["averaged"] = _averages_text(readings, options)
+        facts["averaged"] = _averages_text(readings, rows, layout, options)
         table = _table_by_time(readings, options)
         times = parse_times(readings["time"], "time", options.dates)
         doubts = describe_doubtful_times(times) + describe_similar_names(table.columns)
@@ -300,10 +306,13 @@ def _value_facts(
     return facts
 
 
-def _averages_text(readings: pd.DataFrame, options: FileOptions) -> str:
+def _averages_text(
+    readings: pd.DataFrame, cells: pd.DataFrame, layout: Layout, options: FileOptions
+) -> str:
     """Return how many readings are averaged with others, in words."""
     rows = readings.dropna(subset="value")
-    return describe_averages(rows.assign(time=parse_times(rows["time"], "time", options.dates)))
+    times = parse_times(rows["time"], "time", options.dates)
+    return describe_averages(rows.assign(time=times), cells, layout)
 
 
 def _table_by_time(readings: pd.DataFrame, options: FileOptions) -> pd.DataFrame:
@@ -317,8 +326,11 @@ def _table_by_time(readings: pd.DataFrame, options: FileOptions) -> pd.DataFrame
     return rows.pivot_table("value", "time", "station", dropna=False)
 
 
-def _lines(facts: dict[str, Any], flags: str, sites: str) -> list[str]:
-    """Return the facts of a file in lines for people, and the commands with the options in `flags`."""
+def _lines(facts: dict[str, Any], flags: str, sites: str, readings: Sequence[str]) -> list[str]:
+    """Return the facts of a file in lines for people, and the commands with the options in `flags`.
+
+    `readings` are the files of readings of one network, and `sites` is that of its sites.
+    """
     file, mark = shlex.quote(facts["file"]), facts["decimal"]
     marks = [facts["encoding"], facts["separator"], mark and f"decimal {mark}"]
     lines = [
@@ -356,8 +368,9 @@ def _lines(facts: dict[str, Any], flags: str, sites: str) -> list[str]:
     if facts["form"] != "sites" and not facts["questions"]:
         places = file if facts["places"] else sites
         every = "" if facts.get("regular", True) else f":every={facts['step']}"
+        data = " ".join(f"--data {shlex.quote(each)}" for each in readings)
         lines += [
-            f"  next: tvbandits compare sensor-field{every} --data {file} --data {places}{flags}",
+            f"  next: tvbandits compare sensor-field{every} {data} --data {places}{flags}",
             f"  or:   tvbandits campaign new CAMPAIGN --policy adaptive-gp-ucb --sites {places} "
             f"--history {file}{flags}",
             f"  or:   tvbandits campaign tell CAMPAIGN --csv {file}{flags}",
@@ -394,7 +407,9 @@ def _reading_lines(facts: dict[str, Any]) -> list[str]:
             f"  no reading: {text!r} {plural(count, 'time')}{share} (add others by --missing)"
         )
     if facts.get("flags"):
-        lines.append(f"  not read: {facts['flags']}: every row counts, so remove the invalid ones")
+        rest = "" if facts["unwanted"] else ": every row counts unless you choose"
+        lines.append(f"  not read: {facts['flags']}{rest}")
+    lines += [f"  left out: {text}" for text in facts["unwanted"]]
     if facts.get("averaged"):
         lines.append(f"  {facts['averaged']}")
     return lines

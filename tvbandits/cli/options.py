@@ -170,6 +170,14 @@ class TableOptions:
             help="The columns of latitude and longitude, or none if coordinates are not degrees.",
         ),
     ] = None
+    zone: Annotated[
+        Text,
+        Option(
+            "--zone",
+            metavar="NAME",
+            help="The time zone of times without an offset from UTC, such as Europe/Berlin.",
+        ),
+    ] = None
     missing: Annotated[
         Texts,
         Option(
@@ -182,6 +190,14 @@ class TableOptions:
     without: Annotated[
         Texts,
         Option("--without", metavar="STATION", help="A station to leave out. Repeat it for more."),
+    ] = None
+    keep: Annotated[
+        Texts,
+        Option(
+            "--keep",
+            metavar="COLUMN=CELL",
+            help="Read only rows with this cell, such as qc=1 or POC=1. Repeat it for more.",
+        ),
     ] = None
 
     @property

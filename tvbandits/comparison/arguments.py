@@ -243,13 +243,19 @@ def make_problem(
     spec = _name_first_parameter(spec)
     name, _ = parse_spec(spec)
     problem = PROBLEMS[name]
-    if name in READS_FILES and (not files or problem.files not in (None, len(files))):
-        count = problem.files or "some"
+    count = len(files)
+    if problem.may_repeat and problem.files is not None:
+        count = min(count, problem.files)
+    if name in READS_FILES and (not files or problem.files not in (None, count)):
+        more = " or more" if problem.may_repeat else ""
+        expected = f"{problem.files or 'some'}{more}"
         raise ValueError(
-            f'"{name}" reads files: give {count} by --data FILE, got {len(files)} '
+            f'"{name}" reads files: give {expected} by --data FILE, got {len(files)} '
             f"({problem.summary}); in Python call a function of tvbandits.datasets"
         )
     arguments: list[Any] = [files] if problem.files is None else files[: problem.files]
+    if problem.may_repeat and count < len(files):
+        arguments = [files[: len(files) - count + 1], *files[len(files) - count + 1 :]]
     make = problem.make
     if name in READS_OPTIONS and tables:
         make = functools.partial(make, options=FileOptions(**tables))

@@ -74,6 +74,8 @@ class NamedProblem:
         A description in one line.
     files : int or None
         The number of first parameters of `make` that are files of `--data`; None: one list of files.
+    may_repeat : bool
+        Whether the first file may be several.
     length : str
         The parameter for the number of steps, which `--horizon` sets.
     leading : str
@@ -86,6 +88,7 @@ class NamedProblem:
     files: int | None = 0
     length: str = "horizon"
     leading: str = ""
+    may_repeat: bool = False
 
 
 @runtime_checkable
