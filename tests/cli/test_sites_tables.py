@@ -121,13 +121,14 @@ def test_flags_of_quality_are_said_to_be_not_read(command: Command) -> None:
         "files"
     ]
     assert (facts["form"], facts["stations"]) == ("long", ["A", "B"])
-    assert facts["flags"] == "column quality (good 14, suspect 2)"
+    remedy = "--keep quality=good keeps these alone"
+    assert facts["flags"] == f"column quality (good 14, suspect 2; {remedy})"
     check_success(command("campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv",
                  "--clock", "1h"))  # fmt: skip
-    assert "quality (good 14, suspect 2)" in check_success(
+    assert "quality (good 14, suspect 2; " in check_success(
         command("campaign", "tell", "c.db", "--csv", "r.csv")
     )
-    assert "quality (good 14, suspect 2)" in str(sensor_field("r.csv", "sites.csv"))
+    assert "quality (good 14, suspect 2; " in str(sensor_field("r.csv", "sites.csv"))
 
 
 def test_readings_of_a_wide_table_are_counted_where_a_line_comes_twice(command: Command) -> None:
