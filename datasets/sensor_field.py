@@ -189,7 +189,7 @@ def sensor_field(
     finite_number("minimum_completeness", minimum_completeness, low=0.0, high=1.0)
     check_instance("options", options, FileOptions, "FileOptions(...)")
     places, unused = _read_sites(sites, options)
-    sources = [*values] if isinstance(values, list | tuple) else [values]
+    sources: list[Any] = [*values] if isinstance(values, list | tuple) else [values]
     if not sources:
         raise ValueError("values must be a table or several, got none")
     tables, omitted, names = dict[str, TimeTable](), list[str](), list[str]()

@@ -126,6 +126,10 @@ def parse_times(
         If a time is missing, or neither a number nor a date.
     """
     series = pd.Series(list(column), dtype=object)
+    codes, different = pd.factorize(series)
+    if 2 * len(different) < len(series) and (codes >= 0).all():
+        with contextlib.suppress(ValueError):  # the message needs the row of the time
+            return parse_times(different, name, dates).take(codes)
     missing = series.isna() | (series == "")
     if missing.any():
         row = _describe_row(column, int(missing.to_numpy().argmax()))
@@ -236,7 +240,8 @@ def pivot_by_time(
     ValueError
         If the table is empty, one of `sensors` has two columns, or times cannot be read.
     """
-    names, flags, times = as_ids(table.columns), "", table.index
+    names, flags = as_ids(table.columns), ""
+    times: pd.Index[Any] | pd.Series[Any] = table.index
     if not len(table) or not names:
         raise ValueError("the table of values has no rows")
     layout = find_columns(table, options) if is_numbering(table.index) else None

@@ -118,17 +118,20 @@ def describe_isolated_values(values: pd.DataFrame, options: FileOptions) -> list
     others = numbers[~numbers.isin([*counts])]
     if "none" in options.missing or not any(counts.values()) or others.nunique() < FEWEST_VALUES:
         return []
-    notes = list[str]()
-    for code, count in counts.items():
-        gap = max(others.min() - code, code - others.max())
-        is_isolated = gap > gaps[code] * (others.max() - others.min())
-        if is_isolated and 0 < count < SPIKE_SHARE * len(numbers):
-            notes.append(
-                f"{code_text(code)} comes {count} time{'s' * (count > 1)}, far from all other values, "
-                f"which are {others.min():g} to {others.max():g}: if it stands for no reading, say "
-                f"{format_option('missing', code_text(code))}"
-            )
-    return notes
+    low, high = others.min(), others.max()
+    isolated = [
+        code
+        for code, count in counts.items()
+        if max(low - code, code - high) > gaps[code] * (high - low)
+        and 0 < count < SPIKE_SHARE * len(numbers)
+    ]
+    usual = numbers[~numbers.isin(isolated)]
+    return [
+        f"{code_text(code)} comes {counts[code]} time{'s' * (counts[code] > 1)}, far from all other "
+        f"values, which are {usual.min():g} to {usual.max():g}: if it stands for no reading, say "
+        f"{format_option('missing', code_text(code))}"
+        for code in isolated
+    ]
 
 
 def describe_sentinel(code: str, occurrence: str = "is there") -> str:

@@ -338,7 +338,7 @@ def _with_points(
     """
     decimal = options.decimal or "point"
     has_commas = separator != "," or any(
-        "," in "".join(cells.iloc[:, i]) for i in range(cells.shape[1])
+        cells.iloc[:, i].str.contains(",", regex=False).any() for i in range(cells.shape[1])
     )
     if not (has_commas or options.decimal):
         return cells, decimal

@@ -193,6 +193,10 @@ def to_iso_times(
         If it is not certain whether the day comes first, or dates contradict each other in that or in
         having an offset from UTC.
     """
+    codes, different = pd.factorize(column)
+    if zone is None and 2 * len(different) < len(column) and (codes >= 0).all():
+        texts = to_iso_times(pd.Series(different, name=column.name, dtype=object), dates)
+        return pd.Series(texts.to_numpy()[codes], column.index, name=column.name, dtype=object)
     if zone is None:
         check_offsets(convert_numeric_dates(column))
         return _to_iso_times(column, dates)

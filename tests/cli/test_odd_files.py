@@ -219,3 +219,13 @@ def test_compare_takes_several_tables_as_data_info_says(command: Command) -> Non
     result = command("compare", "sensor-field", *words.split(), "--policy", "uniform", "--seeds", 1)
     assert result.status == 0
     assert "3 sensors, 2024-01-01 00:00:00 to 2024-01-02 05:00:00 (30 steps)" in result.err
+
+
+def test_new_writes_the_path_of_sites_from_the_folder_of_its_configuration(
+    command: Command,
+) -> None:
+    SITES.to_csv("sites.csv", index=False)
+    Path("plans").mkdir()
+    new = ("campaign", "new", "c.db", "--policy", "adaptive-gp-ucb", "--sites", "sites.csv")
+    check_success(command(*new, "--config", "plans/c.toml"))
+    assert 'sites = "../sites.csv"' in Path("plans/c.toml").read_text()

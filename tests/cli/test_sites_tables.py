@@ -119,13 +119,14 @@ def test_data_info_tell_and_sensor_field_name_quality_flags(command: Command) ->
         "files"
     ]
     assert (facts["form"], facts["stations"]) == ("long", ["A", "B"])
-    assert facts["flags"] == "column quality (good 14, suspect 2)"
+    remedy = "--keep quality=good keeps these alone"
+    assert facts["flags"] == f"column quality (good 14, suspect 2; {remedy})"
     check_success(command("campaign", "new", "c.db", "--policy", "frugal-gp-ucb", "--sites", "sites.csv",
                  "--clock", "1h"))  # fmt: skip
-    assert "quality (good 14, suspect 2)" in check_success(
+    assert "quality (good 14, suspect 2; " in check_success(
         command("campaign", "tell", "c.db", "--csv", "r.csv")
     )
-    assert "quality (good 14, suspect 2)" in str(sensor_field("r.csv", "sites.csv"))
+    assert "quality (good 14, suspect 2; " in str(sensor_field("r.csv", "sites.csv"))
 
 
 def test_data_info_counts_averaged_readings_of_a_wide_table(command: Command) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -605,7 +606,7 @@ def write_draft(
         clock_lines = f'[clock]\nunit = {json.dumps(clock)}\norigin = "{date.today().year}-01-01"'
     text = DRAFT.format(
         path=path,
-        sites=json.dumps(sites or "sites.csv", ensure_ascii=False),
+        sites=json.dumps(_path_from(path, sites or "sites.csv"), ensure_ascii=False),
         read=f"read = {{ {', '.join(words)} }}" if words else '# read = { decimal = "comma" }',
         clock=clock_lines or NO_CLOCK,
         name=json.dumps(policy.name),
@@ -627,6 +628,13 @@ def write_draft(
 
 def _except_without(tables: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in tables.items() if name != "without"}
+
+
+def _path_from(config: Path, sites: str) -> str:
+    """Return the path of the table of sites as the configuration names it: from its own folder."""
+    if Path(sites).is_absolute() or config.parent.resolve() == Path.cwd():
+        return sites
+    return os.path.relpath(sites, config.parent)
 
 
 def _sites_left_out(
