@@ -329,7 +329,10 @@ def calls_of(bandit: Bandit, truth: Any, now: float, rng: np.random.Generator) -
     if rng.random() < 0.2 and isinstance(domain, Candidates):
         available = rng.random(len(domain)) < 0.7
         available[int(rng.integers(len(available)))] = True
-    points, ahead = domain.sample(3, rng), now + float(rng.choice([-3.0, 0.0, 2.0]))
+    times = np.concatenate([bandit.state.rewards.t, bandit.state.answers.t])
+    first = float(times.min(initial=np.inf)) if len(times) else -np.inf
+    points = domain.sample(3, rng)
+    ahead = max(now + float(rng.choice([-3.0, 0.0, 2.0])), first)
     looks = [
         Call("predict", lambda b: b.predict(points, ahead)),
         Call("history", lambda b: b.history.to_csv()),
@@ -337,7 +340,7 @@ def calls_of(bandit: Bandit, truth: Any, now: float, rng: np.random.Generator) -
         Call("from_state", lambda b: Bandit.from_state(b.recipe, b.state).pending),
     ]
     if len(bandit.state.rewards) or len(bandit.state.answers):
-        looks.append(Call("recommend", lambda b: b.recommend(now)))
+        looks.append(Call("recommend", lambda b: b.recommend(max(now, first))))
     yield one_of(looks, rng)
     yield Call("ask", lambda b: b.ask(now, n, available))
     if bandit.recipe.query_config is not None and rng.random() < 0.6:

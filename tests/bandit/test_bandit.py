@@ -5,6 +5,7 @@ import pickle
 import random
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError, dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from tests.helpers.recipes import build
 from tests.oracles.dense import Dense
 from tests.oracles.loops import play_without_times
 from tests.oracles.states import fingerprint
-from tvbandits import Answers, Bandit, Box, Candidates, Recipe, policies
+from tvbandits import Answers, Arms, Bandit, Box, Candidates, Recipe, policies
 from tvbandits.acquisition.widths import Fixed
 from tvbandits.bandit.observations import append_visited
 from tvbandits.data import Source
+from tvbandits.errors import PlayError
 from tvbandits.validation import Array
 
 SQUARE = Candidates(np.random.default_rng(1).random((50, 2)))
@@ -439,3 +441,21 @@ def test_append_visited_adds_each_new_point_once_in_order() -> None:
     for x in batch:
         one_by_one = append_visited(one_by_one, x[None])
     assert one_by_one.tolist() == expected
+
+
+SMALL_DOMAINS = {
+    "box": Box([(5.0, 25.0)]),
+    "candidates": Candidates(np.linspace(5.0, 25.0, 9)[:, None]),
+    "arms": Arms(["red", "green"]),
+}
+
+
+@pytest.mark.parametrize("name", SMALL_DOMAINS)
+def test_predict_and_recommend_refuse_a_time_before_the_first_reading(name: str) -> None:
+    bandit = policies.adaptive_gp_ucb(SMALL_DOMAINS[name])
+    X = bandit.ask(10)
+    bandit.tell(X, [100.0], 10)
+    for call in (partial(bandit.predict, X), bandit.recommend):
+        with pytest.raises(PlayError, match=r"until t = 9\.5: .* t = 10$"):
+            call(t=9.5)
+        call(t=10)

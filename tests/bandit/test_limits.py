@@ -210,9 +210,9 @@ def test_outcome_of_many_points_has_its_own_length_scales() -> None:
 
 def test_tell_accepts_a_missing_outcome() -> None:
     bandit = bandit_with_limits()
-    for outcomes in ({"load": [np.nan]}, {}, None):
+    for i, outcomes in enumerate(({"load": [np.nan]}, {}, None)):
         X = bandit.ask()
-        assert X.tolist() == SAFE[:1]
+        assert X[0].tolist() == SAFE[i % len(SAFE)]
         bandit.tell(X, [0.5], outcomes=outcomes)
     assert len(bandit.state.rewards) == 3
     assert len(bandit.state.outcomes["load"].rewards) == 0
@@ -475,3 +475,17 @@ def test_outcome_of_counts_has_the_noise_of_the_counts() -> None:
     assert noise.variance == pytest.approx(counts.variance.mean())
     deviation = bandit.predict(SITES.X, 2, outcome="load")[1]
     assert deviation.max() < 0.15  # the rates are from 0.01 to 0.06
+
+
+def test_ask_without_readings_of_an_outcome_plays_all_safe_points_and_says_so() -> None:
+    bandit = bandit_with_limits(limits=[LOAD], safe=SITES.X[:2])
+    plays = []
+    for t in range(1, 5):
+        plays.append(bandit.ask(t)[0])
+        info = bandit.tell(plays[-1:], reward(plays[-1][None]), t)
+    np.testing.assert_array_equal(plays, SITES.X[[0, 1, 0, 1]])
+    (sign,) = [each for each in info.health if "load" in each]
+    assert "4 plays" in sign
+    X = bandit.ask(5)
+    info = bandit.tell(X, reward(X), 5, outcomes={"load": [0.0]})
+    assert not any("load" in each for each in info.health)

@@ -47,7 +47,7 @@ from tvbandits.bandit.querying import (
     update_answers,
 )
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import State, is_same_value, restore_generator
+from tvbandits.bandit.state import State, check_after_first, is_same_value, restore_generator
 from tvbandits.bandit.step import (
     OutcomeModels,
     Request,
@@ -225,7 +225,8 @@ class Bandit:
         Deviations are wider than those of decisions if intervals of a learned kernel covered too few
         readings (`IntervalCalibration`); if no reading has tested a learned variance (those of Student's
         t distribution, `ScaledPosterior.predict_reward`); or if leave-one-out errors of the readings are
-        too large (`excess_error`).
+        too large (`excess_error`). A single reading does not tell how much rewards vary, so that the
+        deviations after it are guesses.
 
         Parameters
         ----------
@@ -248,8 +249,8 @@ class Bandit:
         Raises
         ------
         ValueError
-            If a point or the time is not finite, the outcome has no limit, or `relative` is True and
-            there is no control.
+            If a point or the time is not finite, the time is before the first observation, the outcome
+            has no limit, or `relative` is True and there is no control.
         """
         if as_bool("relative", relative) and self._recipe.options.control is None:
             where = choose_words("Options(control=...)", "control in [domain] of campaign.toml")
@@ -260,6 +261,7 @@ class Bandit:
             if relative:
                 raise ValueError(f"only rewards are relative to the control, got {outcome=}")
             return self._outcome_models.predict(state, outcome, points, now)
+        check_after_first(state, now)
         rng = restore_generator(state.random)
         state, view = self._inference.condition(state, now, rng)
         mean, deviation = view.predict_reward(points, test=True)
@@ -285,7 +287,7 @@ class Bandit:
         Raises
         ------
         ValueError
-            As for `ask`; or if there is no reward and no answer yet.
+            As for `ask`; or if there is no reward and no answer yet, or none until `t`.
         NothingAvailableError
             If nothing is available.
         """
@@ -294,6 +296,7 @@ class Bandit:
             raise ValueError(
                 "recommend needs observations, and there are none: tell a reward first"
             )
+        check_after_first(self._state, request.t)
         rng = restore_generator(self._state.random)
         return recommend(self._inference, self._outcome_models, self._state, request, rng)
 

@@ -516,6 +516,9 @@ EDGE = 0.01
 FLAT = 1.9
 # If 95% intervals are right, the observed coverage is smaller with a probability below 0.001.
 LEAST_COVERAGE = 0.8
+# So many plays without any reading of an outcome that has a limit are a sign of trouble; once there was
+# a reading, `PLAYS` are.
+UNREAD_PLAYS = 3
 
 
 def find_signs_of_trouble(

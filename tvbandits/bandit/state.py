@@ -14,6 +14,7 @@ from tvbandits.bandit.info import Info
 from tvbandits.data import Dataset, Expired, Outliers, Plays, Record
 from tvbandits.domains.availability import Available
 from tvbandits.domains.domain import Domain
+from tvbandits.errors import PlayError
 from tvbandits.forgetting.aging import Aging
 from tvbandits.gp.calibration import IntervalCalibration
 from tvbandits.gp.noise import NoiseEstimate
@@ -368,6 +369,14 @@ def is_same_value(a: Any, b: Any) -> bool:
         names = [item.name for item in fields(a) if item.compare]
         return all(is_same_value(getattr(a, name), getattr(b, name)) for name in names)
     return bool(a == b)
+
+
+def check_after_first(state: State, t: float) -> None:
+    """Raise a `PlayError` if there are observations, and all stored ones are later than `t`."""
+    times = np.concatenate([state.rewards.t, state.answers.t])
+    if len(times) and t < times.min():
+        first = float(times.min())
+        raise PlayError("there is no reading until {t}: the first is at {first}", t=t, first=first)
 
 
 def restore_generator(random: Mapping[str, Any]) -> np.random.Generator:

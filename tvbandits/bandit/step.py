@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tvbandits.acquisition.constraints import (
     CONFIG as LIMIT_CONFIG,
@@ -29,6 +29,8 @@ from tvbandits.acquisition.rules import Decision, choose_points
 from tvbandits.bandit.inference import Inference
 from tvbandits.bandit.initial_state import adapt_state, make_initial_state
 from tvbandits.bandit.observations import (
+    PLAYS,
+    UNREAD_PLAYS,
     Correction,
     ReadingTable,
     append_visited,
@@ -39,7 +41,7 @@ from tvbandits.bandit.observations import (
 )
 from tvbandits.bandit.outliers import set_outliers_aside
 from tvbandits.bandit.recipe import Recipe
-from tvbandits.bandit.state import State, restore_generator
+from tvbandits.bandit.state import State, check_after_first, restore_generator
 from tvbandits.data import Dataset, NewObservations
 from tvbandits.domains.availability import Available, ChoiceSet, NothingAvailableError, narrow
 from tvbandits.domains.candidates import Candidates
@@ -89,7 +91,24 @@ def observe(
     states = before.outcomes
     if states or outcome_values is not None:
         states = outcome_models.update(before, new, outcome_values)
-    return replace(update(inference, before, new, rng), outcomes=states)
+    state = update(inference, before, new, rng)
+    if signs := find_unread_outcomes(states):
+        state = replace(state, info=replace(state.info, health=(*state.info.health, *signs)))
+    return replace(state, outcomes=states)
+
+
+def find_unread_outcomes(outcomes: Mapping[str, State]) -> tuple[str, ...]:
+    """Return a sign, in words, for each outcome with a limit that the latest plays did not read."""
+    signs = []
+    for name, outcome in outcomes.items():
+        latest = outcome.rewards.t.max(initial=-np.inf)
+        count = int(np.count_nonzero(outcome.failed.t > latest))
+        if count >= (PLAYS if len(outcome.rewards) else UNREAD_PLAYS):
+            signs.append(
+                f"the latest {count} plays have no reading of {name}: "
+                "the limit on it cannot be kept without"
+            )
+    return tuple(signs)
 
 
 def suggest(
@@ -586,6 +605,7 @@ class OutcomeModels:
         """Return posterior mean and standard deviation (m,) of an outcome at points (m, d)."""
         check_outcome(name, self._parts)
         before, inference = state.outcomes[name], self._parts[name][1]
+        check_after_first(before, now)
         _, view = inference.condition(before, now, restore_generator(before.random))
         return view.predict_reward(X, test=True)
 
@@ -659,16 +679,23 @@ class OutcomeModels:
     def find_safe_points(self, state: State, decision: Decision) -> Array:
         """Return the available safe points (s, d) at which some outcome was not read yet.
 
-        If a context is measured, they have its present value, and readings in any context count.
+        Those at which fewer readings of outcomes failed come first. If a context is measured, they have
+        its present value, and readings in any context count.
         """
         whole, available = self.recipe.domain, decision.available
         safe, d = np.array(self.recipe.options.safe), whole.action_domain.dimension
         safe = move_to_context(decision.domain, whole, safe.reshape(-1, whole.dimension))
-        plays = [*(outcome.rewards.X for outcome in state.outcomes.values()), state.pending.X]
-        *was_read, is_pending = (
-            (safe[:, None, :d] == X[:, :d]).all(axis=2).any(axis=1) for X in plays
-        )
-        safe = safe[~(np.all(was_read, axis=0) | is_pending)]
+
+        def is_at(X: Array) -> NDArray[np.bool_]:
+            """Return whether each safe point is each of the points, shape (s, n)."""
+            return np.asarray((safe[:, None, :d] == X[:, :d]).all(axis=2))
+
+        outcomes = state.outcomes.values()
+        was_read = [is_at(outcome.rewards.X).any(axis=1) for outcome in outcomes]
+        is_done = np.all(was_read, axis=0) | is_at(state.pending.X).any(axis=1)
+        failures = np.sum([is_at(outcome.failed.X).sum(axis=1) for outcome in outcomes], axis=0)
+        order = np.argsort(failures, kind="stable")
+        safe = safe[order[~is_done[order]]]
         if available is not None and len(safe):
             safe = safe[available(safe)]
         return np.asarray(safe)

@@ -336,6 +336,9 @@ def forecast(
             rows = predictions(campaign, places, t, outcome, where, relative=relative)
         unit = campaign.about.get("unit", "") if outcome is None else ""
         notes = _doubts(call, campaign, [row.site for row in rows])
+        state = campaign.state if outcome is None else campaign.state.outcomes[outcome]
+        if state.count == 1 and not state.rewards.trials.any():
+            notes.append("a single reading does not tell how much readings vary: +- is a guess")
     if t is None and call.form != "json":
         about = (
             f"forecast for {campaign.format_time(time)}, one unit of time after the last reading"

@@ -19,6 +19,7 @@ def on_sites(place: Path) -> None:
     with Campaign.create(place, bandit, about=about) as campaign:
         campaign.ask(1.0, available=[0])
         campaign.tell([[0.0]], [1.0], 1.0)
+        campaign.tell([[0.0]], [1.1], 1.5)
         campaign.ask(2.0, available=[0])
 
 

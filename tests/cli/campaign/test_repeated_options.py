@@ -95,6 +95,7 @@ def test_campaign_commands_use_every_context(command: Command, place: Path) -> N
     said = "--context", "outside=3", "--context", "tariff=1"
     check_success(command("ask", place, "--at", 1, *said))
     check_success(command("tell", place, "--site", "A", "--reward", 1, "--at", 1, *said))
+    check_success(command("tell", place, "--site", "B", "--reward", 2, "--at", 1, *said))
     check_success(command("forecast", place, "--at", 2, *said))
     check_success(command("status", place, "--best", *said))
     history = json.loads(check_success(command("history", place, "--format", "json")))
