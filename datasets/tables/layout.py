@@ -309,10 +309,12 @@ class _Columns:
 
     def first(self, choices: Sequence[str], *, bare: bool = False) -> tuple[str, ...]:
         """Return the column of the first heading among some that exists, or ()."""
-        for names in (self._names, self._words, *([self._bare] if bare else [])):
+        # "locationId" stands before "location", as "location_id" does.
+        for variants in ((self._names, self._words), *([(self._bare,)] if bare else [])):
             for heading in choices:
-                if heading in names:
-                    return (names[heading],)
+                for names in variants:
+                    if heading in names:
+                        return (names[heading],)
         return ()
 
     def by_option(self, option: str) -> tuple[str, ...]:

@@ -260,3 +260,12 @@ def test_table_reader_names_local_times_that_occur_twice_or_never(tmp_path: Path
 def test_table_reader_leaves_offsets_beside_a_named_zone(tmp_path: Path) -> None:
     table = AUTUMN.set_axis(AUTUMN.index.strftime("%Y-%m-%dT%H:%M:%SZ"))
     check_values(read(tmp_path / "r.csv", wide(table), zone="Europe/Berlin"), AUTUMN)
+
+
+def test_table_reader_prefers_the_id_of_a_station_to_its_name(tmp_path: Path) -> None:
+    """Two stations of OpenAQ may have the same name."""
+    rows = [
+        f"{i + 1},Main Street,{t},{VALUES.iat[k, i]}" for k, t in enumerate(HOURS) for i in range(3)
+    ]
+    content = "\n".join(["locationId,location,utc,value", *rows, ""])
+    check_values(read(tmp_path / "r.csv", content), VALUES.set_axis(["1", "2", "3"], axis=1))
