@@ -16,13 +16,14 @@ from tvbandits.__main__ import app
 SEVERAL = {
     ("campaign", "answer"): set[str](),
     ("campaign", "ask"): {"--available", "--without", "--context"},
-    ("campaign", "correct"): {"--outcome"},
+    ("campaign", "correct"): {"--context", "--keep", "--missing", "--outcome", "--without"},
     ("campaign", "forecast"): {"--context"},
-    ("campaign", "new"): {"--missing", "--without"},
+    ("campaign", "new"): {"--keep", "--missing", "--without"},
     ("campaign", "questions"): {"--available"},
+    ("campaign", "retract"): {"--context"},
     ("campaign", "serve"): {"--name"},
     ("campaign", "status"): {"--context"},
-    ("campaign", "tell"): {"--outcome", "--context", "--missing", "--without"},
+    ("campaign", "tell"): {"--context", "--keep", "--missing", "--outcome", "--without"},
     ("campaign", "token"): {"--role"},
 }
 
