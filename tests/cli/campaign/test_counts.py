@@ -91,3 +91,15 @@ def test_status_command_shows_no_note_on_the_noise_of_rates(command: Command, le
     assert "best: blue" in said
     assert "no reading has differed" not in said
     assert "from 0 readings" not in said
+
+
+@pytest.mark.parametrize("row", ["red,1,2,", "red,1,,40"])
+def test_tell_command_leaves_out_half_of_a_count_and_names_its_line(
+    command: Command, letters: str, row: str
+) -> None:
+    Path("day.csv").write_text(f"site,time,successes,trials\ngreen,1,3,40\n{row}\n")
+    result = command("tell", letters, "--csv", "day.csv")
+    assert result.status == 2
+    assert "line 3: " in result.err
+    with Campaign.open(letters) as campaign:
+        assert (campaign.info.readings, campaign.info.failed) == (1, 0)
