@@ -86,19 +86,18 @@ def describe_column(name: str, cells: pd.Series[Any], where: str) -> str:
     return f"{where} ({counts}; {format_option('keep', f'{name}={first}')} keeps these alone)"
 
 
-def _wanted(options: FileOptions) -> Mapping[str, list[str]]:
+def _selected_cells(options: FileOptions) -> Mapping[str, list[str]]:
     """Return the cells to keep by the column of each, with both as the user writes them."""
-    wanted = dict[str, list[str]]()
+    cells = dict[str, list[str]]()
     for text in options.keep:
         name, _, cell = text.partition("=")
-        wanted.setdefault(name.strip(), []).append(cell)
-    return wanted
+        cells.setdefault(name.strip(), []).append(cell)
+    return cells
 
 
-def _is_wanted(cells: pd.Series[Any], wanted: Iterable[str]) -> pd.Series[bool]:
+def _is_one_of(cells: pd.Series[Any], texts: Iterable[str]) -> pd.Series[bool]:
     """Return a mask of the cells that are one of some texts, whatever their case."""
-    texts = [as_id(each).casefold() for each in wanted]
-    return cells.map(as_id).str.casefold().isin(texts)
+    return cells.map(as_id).str.casefold().isin([as_id(each).casefold() for each in texts])
 
 
 def select_readings(
@@ -106,7 +105,7 @@ def select_readings(
 ) -> tuple[pd.DataFrame, list[str], str]:
     """Return the cells to read, in words what the option `keep` leaves out, and a note on flags.
 
-    A wide table is returned without its columns of flags. A reading whose flag is not wanted is a gap.
+    A wide table is returned without its columns of flags. A reading with another flag is a gap.
 
     Raises
     ------
@@ -124,10 +123,10 @@ def select_readings(
     }
     names |= {word: i for i, word in words.items() if flags[i] is None}
     selection, omissions = cells.copy() if flags and options.keep else cells, list[str]()
-    for name, wanted in _wanted(options).items():
+    for name, flag_texts in _selected_cells(options).items():
         word, texts = (
             simplify_heading(name),
-            format_option("keep", *(f"{name}={w}" for w in wanted)),
+            format_option("keep", *(f"{name}={w}" for w in flag_texts)),
         )
         beside = {i: s for i, s in flags.items() if s is not None and words[i] == word}
         if word not in names and not beside:
@@ -135,20 +134,20 @@ def select_readings(
             raise ValueError(f"{texts}: there is no such column; there are: {listed}")
         if word in names:
             column = selection.iloc[:, names[word]]
-            is_kept = _is_wanted(column, wanted)
-            left_out, noun = int((~is_kept).sum()), "row"
-            selection = selection[is_kept]
+            is_selected = _is_one_of(column, flag_texts)
+            left_out, noun = int((~is_selected).sum()), "row"
+            selection = selection[is_selected]
         else:
             column, left_out, noun = pd.concat([cells.iloc[:, i] for i in beside]), 0, "reading"
-            is_kept = _is_wanted(column, wanted)
+            is_selected = _is_one_of(column, flag_texts)
             for i, station in beside.items():
-                kept = _is_wanted(selection.iloc[:, i], wanted)
-                left_out += int((~kept).sum())
+                has_flag = _is_one_of(selection.iloc[:, i], flag_texts)
+                left_out += int((~has_flag).sum())
                 selection.isetitem(
                     station,
-                    selection.iloc[:, station].where(kept, _gap(selection, station)).to_list(),
+                    selection.iloc[:, station].where(has_flag, _gap(selection, station)).to_list(),
                 )
-        if not is_kept.any():
+        if not is_selected.any():
             raise ValueError(
                 f"{texts}: no {noun} has it; there are: {count_flags(column) or 'none'}"
             )

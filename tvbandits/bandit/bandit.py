@@ -225,8 +225,7 @@ class Bandit:
         Deviations are wider than those of decisions if intervals of a learned kernel covered too few
         readings (`IntervalCalibration`); if no reading has tested a learned variance (those of Student's
         t distribution, `ScaledPosterior.predict_reward`); or if leave-one-out errors of the readings are
-        too large (`excess_error`). A single reading does not tell how much rewards vary, so that the
-        deviations after it are guesses.
+        too large (`excess_error`). After a single reading they are guesses.
 
         Parameters
         ----------

@@ -348,8 +348,8 @@ def _parse_row(
     if counts:
         COUNTS[columns](*counts)  # raises an error if they are no counts
         if np.isnan(counts).sum() == 1:
-            given, missing = columns if np.isnan(counts[1]) else columns[::-1]
-            raise ValueError(f"{given} without {missing}: give both, or leave both empty")
+            column, missing = columns if np.isnan(counts[1]) else columns[::-1]
+            raise ValueError(f"{column} without {missing}: give both, or leave both empty")
     site = cells.get("site")
     if site is None:
         site = names.place_text([cells[each.lower()] for each in names.columns])
