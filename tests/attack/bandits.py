@@ -321,6 +321,12 @@ class Call:
     make: Callable[[Bandit], Any]
 
 
+def not_before_first(bandit: Bandit, t: float) -> float:
+    """Return `t`, or the time of the first observation if that is later."""
+    times = np.concatenate([bandit.state.rewards.t, bandit.state.answers.t])
+    return max(t, float(times.min())) if len(times) else t
+
+
 def calls_of(bandit: Bandit, truth: Any, now: float, rng: np.random.Generator) -> Iterator[Call]:
     """What an honest user may call at one time; `bandit` is one that has done all before."""
     domain = bandit.recipe.domain
@@ -329,18 +335,15 @@ def calls_of(bandit: Bandit, truth: Any, now: float, rng: np.random.Generator) -
     if rng.random() < 0.2 and isinstance(domain, Candidates):
         available = rng.random(len(domain)) < 0.7
         available[int(rng.integers(len(available)))] = True
-    times = np.concatenate([bandit.state.rewards.t, bandit.state.answers.t])
-    first = float(times.min(initial=np.inf)) if len(times) else -np.inf
-    points = domain.sample(3, rng)
-    ahead = max(now + float(rng.choice([-3.0, 0.0, 2.0])), first)
+    points, ahead = domain.sample(3, rng), now + float(rng.choice([-3.0, 0.0, 2.0]))
     looks = [
-        Call("predict", lambda b: b.predict(points, ahead)),
+        Call("predict", lambda b: b.predict(points, not_before_first(b, ahead))),
         Call("history", lambda b: b.history.to_csv()),
         Call("state", lambda b: len(pickle.dumps(b.state)) > 0),
         Call("from_state", lambda b: Bandit.from_state(b.recipe, b.state).pending),
     ]
     if len(bandit.state.rewards) or len(bandit.state.answers):
-        looks.append(Call("recommend", lambda b: b.recommend(max(now, first))))
+        looks.append(Call("recommend", lambda b: b.recommend(not_before_first(b, now))))
     yield one_of(looks, rng)
     yield Call("ask", lambda b: b.ask(now, n, available))
     if bandit.recipe.query_config is not None and rng.random() < 0.6:

@@ -156,6 +156,7 @@ def run(line: Line, folder: Path) -> Ended:
 OTHERS = (
     *("Missing option", "Missing argument", "No such option", "got Situation("),
     *("has no model of the reward", "not https", "the server cannot be reached", "on a server"),
+    "is for the table of --csv",
 )
 
 
