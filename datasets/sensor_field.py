@@ -190,21 +190,9 @@ def sensor_field(
     check_instance("options", options, FileOptions, "FileOptions(...)")
     places, unused = _read_sites(sites, options)
     sources: list[Any] = [*values] if isinstance(values, list | tuple) else [values]
-    if not sources:
-        raise ValueError("values must be a table or several, got none")
-    tables, omitted, names = dict[str, TimeTable](), list[str](), list[str]()
-    for number, source in enumerate(sources, 1):
-        label = f"table {number}" if isinstance(source, pd.DataFrame) else str(source)
-        if label in tables:
-            raise ValueError(f"{label} is given twice: give each table of readings once")
-        tables[label], notes, listed = _read_values(source, places, sites, options)
-        omitted, names = [*omitted, *notes], [*names, *listed]
-    names = [*dict.fromkeys(names)]
-    read = join_tables(tables)
-    flags, averaged = read.flags, read.averaged
+    table, omitted, names = _read_tables(sources, places, sites, options)
     with name_source_in_errors(sources[0]) if len(sources) == 1 else nullcontext():
-        common = [*read.cells.columns]
-        numbers = select_times(read.cells, start, end)
+        numbers = select_times(table.cells, start, end)
         check_sentinels(numbers, options)
         readings = _complete_readings(numbers, every, minimum_completeness)
         doubts = (
@@ -218,7 +206,9 @@ def sensor_field(
         points = project_places(places.loc[readings.columns])
         warn_of_degrees(places, options)
     omissions = {
-        "with too few readings": [sensor for sensor in common if sensor not in readings.columns],
+        "with too few readings": [
+            sensor for sensor in table.cells.columns if sensor not in readings.columns
+        ],
         "without coordinates": [sensor for sensor in names if sensor not in places.index],
         "without readings": [site for site in places.index if site not in names],
     }
@@ -234,12 +224,28 @@ def sensor_field(
             readings,
             omissions,
             f"left out: {', '.join(omitted)}" if omitted else "",
-            f"not read: {flags}" if flags else "",
-            averaged,
+            f"not read: {table.flags}" if table.flags else "",
+            table.averaged,
             "" if every is not None else _steps_text(readings.index),
             describe_conversions(places.columns, unused),
         ),
     )
+
+
+def _read_tables(
+    sources: Sequence[Source], places: pd.DataFrame, sites: Source, options: FileOptions
+) -> tuple[TimeTable, list[str], list[str]]:
+    """Return the readings of sites in all tables, what is left out, and all stations of the tables."""
+    if not sources:
+        raise ValueError("values must be a table or several, got none")
+    tables, omitted, names = dict[str, TimeTable](), list[str](), list[str]()
+    for number, source in enumerate(sources, 1):
+        label = f"table {number}" if isinstance(source, pd.DataFrame) else str(source)
+        if label in tables:
+            raise ValueError(f"{label} is given twice: give each table of readings once")
+        tables[label], notes, listed = _read_values(source, places, sites, options)
+        omitted, names = [*omitted, *notes], [*names, *listed]
+    return join_tables(tables), omitted, [*dict.fromkeys(names)]
 
 
 def _read_values(

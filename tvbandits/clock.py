@@ -11,7 +11,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from difflib import get_close_matches
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, overload
-from zoneinfo import ZoneInfo, available_timezones
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -470,9 +470,13 @@ def make_clock(unit: Any = "1h", origin: Any = "2024-01-01", zone: Any = None) -
 
 def restore_clock(unit: str, origin: str, zone: str = "") -> Clock:
     """Return the clock of texts; `zone` is needed if it has a name such as Europe/Berlin."""
-    is_named = zone in available_timezones()
-    start = datetime.fromisoformat(origin).astimezone(ZoneInfo(zone)) if is_named else origin
-    return Clock(unit, start)
+    if not zone:
+        return Clock(unit, origin)
+    try:  # to list all names would read folders each time that a campaign is opened
+        named = ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError):
+        return Clock(unit, origin)
+    return Clock(unit, datetime.fromisoformat(origin).astimezone(named))
 
 
 def parse_duration(text: str) -> float | None:

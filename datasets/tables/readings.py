@@ -43,7 +43,7 @@ from tvbandits.datasets.tables.layout import (
 from tvbandits.datasets.tables.sentinels import check_sentinels
 from tvbandits.datasets.tables.sheets import Sheet, read_sheet, select_rows
 from tvbandits.datasets.tables.spreadsheets import File
-from tvbandits.datasets.tables.times import expand_years, to_iso_times
+from tvbandits.datasets.tables.times import OFFSET, expand_years, to_iso_times
 from tvbandits.io import name_file_in_errors
 from tvbandits.option_text import format_option
 from tvbandits.validation import Array, check_text, describe, file_path, is_date, is_finite_number
@@ -285,7 +285,7 @@ def _have_offsets(times: pd.Index[Any] | pd.Series[Any]) -> bool:
     if isinstance(times.dtype, pd.DatetimeTZDtype):
         return True
     texts = pd.Series(times.unique()).astype(str)
-    return bool(texts.str.contains(r":\d\d(?:[.,]\d+)?\s*(?:Z|[+-]\d\d:?\d\d)$").any())
+    return bool(texts.str.contains(OFFSET).any())
 
 
 def join_tables(tables: Mapping[str, TimeTable]) -> TimeTable:
@@ -299,6 +299,8 @@ def join_tables(tables: Mapping[str, TimeTable]) -> TimeTable:
         If tables differ in the unit of readings, or in how times are written.
     """
     (first, table), *others = tables.items()
+    if not others:
+        return table
     for name, other in others:
         kinds = [isinstance(each.cells.index, pd.DatetimeIndex) for each in (table, other)]
         if kinds[0] != kinds[1]:

@@ -35,6 +35,8 @@ _PARTS = (
     *({"year", "jahr", "yyyy"}, {"month", "monat", "mm", "mo"}, {"day", "tag", "dd", "dy"}),
     *({"hour", "hr", "hh", "stunde"}, {"minute", "min", "mi"}),
 )
+# The end of a time of day with its offset from UTC.
+OFFSET = re.compile(r":\d\d(?:[.,]\d+)?\s*(?:Z|[+-]\d\d:?\d\d)$")
 # A time of day with minutes.
 CLOCK = rf"\s*\d{{1,2}}:\d\d(:\d\d)?({HALF_OF_DAY})?\s*"
 _HOURS_AND_MINUTES = r"\d|(?:\d|[01]\d|2[0-4])?[0-5]\d"
@@ -142,7 +144,7 @@ def join_date_parts(cells: pd.DataFrame) -> pd.Series[str]:
 def check_offsets(column: pd.Series[Any]) -> None:
     """Raise a `ValueError` if some times have an offset from UTC and others have none."""
     texts = column[column.map(lambda cell: isinstance(cell, str) and ":" in cell)].astype(str)
-    has_offset = texts.str.contains(r":\d\d(?:\.\d+)?\s*(?:Z|[+-]\d\d:?\d\d)$")
+    has_offset = texts.str.contains(OFFSET)
     if has_offset.any() and not has_offset.all():
         with_offset, without = texts[has_offset].iloc[0], texts[~has_offset].iloc[0]
         raise ValueError(
@@ -241,7 +243,7 @@ def localize(
             f"{format_option('zone', zone)} is for dates, got {texts[numbers].iloc[0]}: say how times "
             f"are written by {format_option('dates', '%d.%m.%Y %H:%M')}"
         )
-    is_local = ~texts.str.contains(r":\d\d(?:[.,]\d+)?\s*(?:Z|[+-]\d\d:?\d\d)$")
+    is_local = ~texts.str.contains(OFFSET)
     local = pd.to_datetime(texts.where(is_local), format="ISO8601", errors="coerce")
     first, second = (
         local.dt.tz_localize(zone, ambiguous=np.full(len(local), is_summer), nonexistent="NaT")
@@ -253,7 +255,8 @@ def localize(
             f"{texts[missing].iloc[0]} does not occur in {zone}, as clocks are put forward then: "
             "correct it, or write its offset from UTC"
         )
-    is_first = _find_first(first, names, stations)
+    groups = pd.Series("", texts.index) if stations is None else stations
+    is_first = _find_first(first, names, groups)
     moments = first.where(is_first, second)
     wrong = (names != "") & moments.notna() & (moments.dt.strftime("%Z") != names)
     if wrong.any():
@@ -262,8 +265,8 @@ def localize(
             "offset from UTC"
         )
     unclear = (first != second) & moments.notna() & (names == "")
-    for station in moments[unclear].groupby(_groups(stations, texts)[unclear]).groups:
-        rows = moments[_groups(stations, texts) == station].dropna()
+    for station in moments[unclear].groupby(groups[unclear]).groups:
+        rows = moments[groups == station].dropna()
         twice = rows[unclear[rows.index]]
         each = first[twice.index].value_counts()
         in_order = rows.is_monotonic_increasing or rows.is_monotonic_decreasing
@@ -277,22 +280,18 @@ def localize(
     return times.where(moments.isna(), moments.map(str))
 
 
-def _groups(stations: pd.Series[Any] | None, texts: pd.Series[str]) -> pd.Series[Any]:
-    """Return the station of each time, all equal if there is one."""
-    return pd.Series("", texts.index) if stations is None else stations
-
-
 def _find_first(
-    first: pd.Series[Any], names: pd.Series[str], stations: pd.Series[Any] | None
+    first: pd.Series[Any], names: pd.Series[str], stations: pd.Series[Any]
 ) -> pd.Series[bool]:
     """Return a mask of the times that are the first one if a local time occurs twice.
 
     Without a name it is the first of two rows of a station, or the second if times go backwards.
     """
-    groups = _groups(stations, names)
-    rank = pd.DataFrame({"station": groups, "time": first}).groupby(["station", "time"]).cumcount()
-    ends = first.groupby(groups).agg(["first", "last"])
-    is_backwards = groups.map(ends["first"] > ends["last"])
+    rank = (
+        pd.DataFrame({"station": stations, "time": first}).groupby(["station", "time"]).cumcount()
+    )
+    ends = first.groupby(stations).agg(["first", "last"])
+    is_backwards = stations.map(ends["first"] > ends["last"])
     by_order = (rank == 0) ^ is_backwards.astype(bool)
     by_name = first.dt.strftime("%Z") == names
     result: pd.Series[bool] = by_name.where(names != "", by_order)

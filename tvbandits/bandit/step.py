@@ -106,7 +106,7 @@ def find_unread_outcomes(outcomes: Mapping[str, State]) -> tuple[str, ...]:
         if count >= (PLAYS if len(outcome.rewards) else UNREAD_PLAYS):
             signs.append(
                 f"the latest {count} plays have no reading of {name}: "
-                "the limit on it cannot be kept without"
+                "the limit on it cannot be kept until there are some"
             )
     return tuple(signs)
 

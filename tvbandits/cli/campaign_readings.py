@@ -245,10 +245,7 @@ def read_history(
         if not errors:
             _record(draft, rows, errors, [])
         rewards, name = draft.state.readings, draft.names.name
-    if errors:
-        line, error = min(errors, key=lambda each: each[0])
-        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        raise ValueError(f"{path}, line {line}: {_text(error)}{more}; nothing has changed")
+    _raise_first(path, errors)
     if len(rewards) == 0:
         raise ValueError(f"{path} has no reading of a site")
     if np.isfinite(rewards.variance).any() or rewards.trials.any():
@@ -402,6 +399,14 @@ def correct_answer(
     print_change(call, campaign, "corrected", "correct_answers", value)
 
 
+def _raise_first(path: Path, errors: Errors) -> None:
+    """Raise a `ValueError` for the error of the first line of a table, if there is any."""
+    if errors:
+        line, error = min(errors, key=lambda each: each[0])
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        raise ValueError(f"{path}, line {line}: {_text(error)}{more}; nothing has changed")
+
+
 def correct_table(
     call: Change, campaign: Campaign, path: Path, tables: Mapping[str, Any], *, yes: bool
 ) -> None:
@@ -425,10 +430,7 @@ def correct_table(
     for reading in table.readings:
         with collect_errors(errors, reading.line):
             changes += _find_change(campaign, checks, reading, recorded)
-    if errors:
-        line, error = min(errors, key=lambda each: each[0])
-        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
-        raise ValueError(f"{path}, line {line}: {_text(error)}{more}; nothing has changed")
+    _raise_first(path, errors)
     names = [campaign.names.name(X[0]) for _, X, *_ in changes]
     texts = [
         f"{name} at {campaign.format_time(t)}: {was:g} -> {reading.value:g}"

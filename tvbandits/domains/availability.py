@@ -395,7 +395,6 @@ class ChoiceSet:
         """
         if not (self.is_everything or self(x[None, :])[0]):
             X = self._draw(rng)
-            X = X if self._domain.all_points is not None else X[: self.comparison_count]
             x = X[acquisition_argmax(function(X), X, rng)]
         if self._move is not None and not isinstance(self._domain, Candidates):
             both = np.stack([self._move.start.x, x])
@@ -403,7 +402,7 @@ class ChoiceSet:
         return x.copy()
 
     def _draw(self, rng: np.random.Generator) -> Array:
-        """Return points (m, d) that may be chosen, of all of a finite domain or of many random ones."""
+        """Return points (m, d) that may be chosen: all of a small finite domain, or some random ones."""
         points = self._domain.all_points
         X = self._domain.sample(self.draw_count, rng) if points is None else points
         mask = self(X)
@@ -414,4 +413,4 @@ class ChoiceSet:
             raise NothingAvailableError(
                 f"none of {self.draw_count} random points of {self._domain!r} is available"
             )
-        return X[mask]
+        return X[mask] if points is not None else X[mask][: self.comparison_count]
